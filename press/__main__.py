@@ -1,0 +1,78 @@
+"""The commands of the press: `python -m press build|exercises|messages|check`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from press import PressError, catalogue, sources, stage
+from press.catalogue import LANGUAGES
+
+SITE, BUILD = Path("_build/site"), Path("_build")
+TRANSLATIONS = LANGUAGES[1:]
+
+
+def build() -> None:
+    """Release the assignments and typeset the site."""
+    exercises()
+    site()
+    print(f"The site:      {SITE}/index.html  (make serve shows it on localhost)")
+    print(f"The exercises: {stage.EXERCISES}/<language>/<assignment>/<assignment>.ipynb")
+
+
+def site() -> None:
+    """Run the pages, translate them and typeset them in every language."""
+    from press.typeset import typeset
+
+    stages = stage.stage(sources.book())
+    typeset(stages, lambda language: catalogue.strings(language, "site"), SITE, BUILD)
+
+
+def exercises() -> None:
+    """Release the assignments in every language."""
+    from press.release import release
+
+    release(stage.assignments(), stage.EXERCISES)
+
+
+def messages() -> None:
+    """Bring the catalogues up to date with the English, and list what to translate."""
+    entries = sources.entries()
+    for language in TRANSLATIONS:
+        for domain, of_domain in entries.items():
+            catalogue.update(language, domain, of_domain)
+        catalogue.prune(language, entries)
+        problems = _problems(language, entries)
+        print(*problems, sep="\n")
+        print(f"{language}: {len(problems)} to translate or mend in {catalogue.LOCALE / language}/")
+
+
+def check() -> None:
+    """Check the translations: complete, up to date, markup kept, nothing left in English."""
+    entries = sources.entries()
+    problems = [line for language in TRANSLATIONS for line in _problems(language, entries)]
+    if problems:
+        raise PressError("\n".join([*problems, f"{len(problems)} problems in the translations"]))
+    total = sum(map(len, entries.values()))
+    print(f"Translations: {total} messages in {len(entries)} catalogues, each in fr and zh: right.")
+
+
+def _problems(language: str, entries: dict[str, list[catalogue.Entry]]) -> list[str]:
+    found = [catalogue.check(language, domain, of) for domain, of in entries.items()]
+    return [line for lines in found for line in lines]
+
+
+def main() -> int:
+    """Run a command; what stops it is said in words, not in a traceback."""
+    commands = {f.__name__: f for f in (build, exercises, messages, check)}
+    arguments = argparse.ArgumentParser(prog="press", description=__doc__)
+    arguments.add_argument("command", choices=commands)
+    try:
+        commands[arguments.parse_args().command]()
+    except PressError as error:
+        print(f"{error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Releases the assignments: nbgrader strips answers and hidden tests from their sources."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from copy import deepcopy
+from importlib.metadata import version
+from pathlib import Path
+
+import nbformat
+from nbgrader.converters import GenerateAssignment
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import capture_log
+from traitlets.config import Config, PyFileConfigLoader
+
+from press import PressError
+
+Notebook = nbformat.NotebookNode
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+
+
+def release(
+    sources: Mapping[str, Mapping[str, Notebook]],
+    out: Path = Path("exercises"),
+    build: Path = Path("_build/nbgrader"),
+    config: Path = Path("nbgrader_config.py"),
+) -> list[Path]:
+    """Write ``out/<language>/<assignment>/<assignment>.ipynb``; return the files that changed.
+
+    ``sources`` holds a notebook with answers and tests for each language and assignment. No
+    gradebook is read or written: the instructor's comes from ``nbgrader generate_assignment``.
+    """
+    sources = {
+        f"{language}/source/{name}/{name}.ipynb": _source(notebook, language)
+        for language, notebooks in sources.items()
+        for name, notebook in notebooks.items()
+    }
+    stamp = build / "released"
+    if stamp.exists() and stamp.read_text() == _digest(sources, config, out):
+        return []
+    _write(sources, build, "*/source/*/*.ipynb")
+    released = {}
+    for language in sorted({path.split("/")[0] for path in sources}):
+        folder = _generate(build / language, config)
+        for path in folder.glob("*/*.ipynb"):
+            released[f"{language}/{path.relative_to(folder).as_posix()}"] = path.read_text("utf-8")
+    _spare_work(released, out)
+    changed = _write(released, out, "*/*/*.ipynb")
+    stamp.write_text(_digest(sources, config, out))
+    return changed
+
+
+def _source(notebook: Notebook, language: str) -> str:
+    """The same bytes for the same cells: numbered ids, no outputs, none of the book's metadata.
+
+    A graded cell's id is its grade id, so that it is still known if its metadata get lost.
+    """
+    cells = deepcopy(notebook.cells)
+    for number, cell in enumerate(cells):
+        graded = cell.metadata.get("nbgrader")
+        cell.metadata = Notebook(nbgrader=graded) if graded else Notebook()
+        cell.id = graded["grade_id"] if graded else f"cell-{number}"
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}, "language": language}
+    return nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=metadata)) + "\n"
+
+
+def _generate(folder: Path, config: Path) -> Path:
+    """Run nbgrader's ``generate_assignment`` on all of ``folder/source``, without a gradebook."""
+    shutil.rmtree(folder / "release", ignore_errors=True)
+    settings = PyFileConfigLoader(config.name, str(config.absolute().parent)).load_config()
+    settings.CourseDirectory = Config(root=str(folder.absolute()), assignment_id="*")
+    settings.GenerateAssignment.no_database = True
+    settings.SaveCells.enabled = False
+    course = CourseDirectory(config=settings)
+    result = capture_log(GenerateAssignment(coursedir=course, config=settings))
+    if not result["success"]:
+        raise PressError(f"nbgrader could not release {folder}:\n{result.get('log', '').strip()}")
+    return folder / "release"
+
+
+def _write(texts: Mapping[str, str], folder: Path, pattern: str) -> list[Path]:
+    """Make the notebooks of ``folder`` be exactly these, touching only what differs."""
+    stale = [path for path in folder.glob(pattern) if path not in {folder / name for name in texts}]
+    for path in stale:
+        path.unlink()
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()
+    changed = [folder / name for name, text in texts.items() if _text(folder / name) != text]
+    for path in changed:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(texts[path.relative_to(folder).as_posix()], "utf-8")
+    return stale + changed
+
+
+def _spare_work(released: Mapping[str, str], out: Path) -> None:
+    """Stop before writing over a release in which somebody has worked: a release has no outputs."""
+    for path in out.glob("*/*/*.ipynb"):
+        text = path.read_text("utf-8")
+        if text == released.get(path.relative_to(out).as_posix()):
+            continue
+        if any(cell.get("outputs") for cell in json.loads(text)["cells"]):
+            raise PressError(
+                f"{path} is a released assignment, but it was run: is it somebody's work? "
+                "Move it to a folder of its own, and make again."
+            )
+
+
+def _digest(sources: Mapping[str, str], config: Path, out: Path) -> str:
+    """All that a release depends on, and what it wrote: a hand-edited release is written again."""
+    released = {path.as_posix(): _text(path) for path in out.glob("*/*/*.ipynb")}
+    everything = [sources, released, _text(config), _text(Path(__file__)), version("nbgrader")]
+    return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text("utf-8") if path.exists() else None

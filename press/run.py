@@ -1,0 +1,129 @@
+"""Pages as notebooks: read once, run once, kept by content."""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import yaml
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from jupyter_cache.executors.utils import ExecutionResult, single_nb_execution
+from myst_nb.core.read import read_myst_markdown_notebook
+from myst_parser.config.main import MdParserConfig
+from nbformat import NotebookNode
+from tqdm import tqdm
+
+from press import PressError
+from press.blocks import EXTENSIONS
+
+TIMEOUT = 120  # seconds for one cell
+
+
+def read(path: Path) -> NotebookNode:
+    """Return a MyST page as a notebook that knows its path and the line of each cell."""
+    text = path.read_text("utf-8")
+    config = MdParserConfig(enable_extensions=EXTENSIONS)
+    try:
+        notebook = read_myst_markdown_notebook(text, config, add_source_map=True)
+    except Exception as error:  # MyST's own errors, and YAML's: they all say what is wrong
+        raise PressError(f"{path}: {error}") from error
+    lines = text.split("\n")
+    for index, (cell, first) in enumerate(
+        zip(notebook.cells, notebook.metadata.source_map, strict=True)
+    ):
+        cell.id = f"cell-{index}"  # nbformat would draw it at random
+        opening = cell.source.split("\n")[0]
+        if cell.source:  # MyST counts blank lines and options before it
+            notebook.metadata.source_map[index] = lines.index(opening, first)
+    notebook.metadata.path = path.as_posix()
+    return notebook
+
+
+def run(paths: Iterable[Path], cache: Path, inputs: Iterable[Path] = ()) -> list[NotebookNode]:
+    """Return the pages as notebooks with outputs; only what changed runs again.
+
+    Parameters
+    ----------
+    paths
+        The pages. Each runs in its own folder.
+    cache
+        Where jupyter-cache keeps what was run.
+    inputs
+        Files that the pages depend on: where one changes, every page runs again.
+
+    Raises
+    ------
+    PressError
+        A cell raises: names page and line, with the traceback.
+    """
+    store = get_cache(cache)
+    digest = _digest(inputs)
+    notebooks = {path: read(path) for path in paths}
+    for notebook in notebooks.values():
+        # jupyter-cache looks at the cells and at this block only.
+        notebook.metadata.kernelspec["inputs"] = digest
+    stale = [path for path, notebook in notebooks.items() if not _known(store, notebook)]
+    for path, result in _execute({path: notebooks[path] for path in stale}):
+        if result.err:
+            raise PressError(_failure(result))
+        bundle = CacheBundleIn(result.nb, uri=str(path))
+        store.cache_notebook_bundle(bundle, overwrite=True, check_validity=False)
+    return [_finished(store, notebook) for notebook in notebooks.values()]
+
+
+def _known(store, notebook: NotebookNode) -> bool:
+    try:
+        return bool(store.match_cache_notebook(notebook))
+    except KeyError:
+        return False
+
+
+def _finished(store, notebook: NotebookNode) -> NotebookNode:
+    _, notebook = store.merge_match_into_notebook(notebook)
+    del notebook.metadata.kernelspec["inputs"]
+    return notebook
+
+
+def _execute(notebooks: dict[Path, NotebookNode]) -> Iterable[tuple[Path, ExecutionResult]]:
+    """Run notebooks over the machine's cores, and show how far it is."""
+    if not notebooks:
+        return
+    with (
+        ProcessPoolExecutor(min(len(notebooks), os.cpu_count() or 1)) as pool,
+        tqdm(total=len(notebooks), desc="Running pages", unit="page") as bar,
+    ):
+        jobs = {
+            pool.submit(single_nb_execution, nb, str(path.parent), TIMEOUT, False): path
+            for path, nb in notebooks.items()
+        }
+        for job in as_completed(jobs):
+            bar.set_postfix_str(jobs[job].stem)
+            bar.update()
+            yield jobs[job], job.result()
+
+
+def _failure(result: ExecutionResult) -> str:
+    metadata = result.nb.metadata
+    for cell, line in zip(result.nb.cells, metadata.source_map, strict=True):
+        for output in cell.get("outputs", []):
+            if output.output_type == "error":
+                trace = "\n".join(output.traceback)
+                return f"{metadata.path}, cell at line {line + 1}, raises:\n{trace}"
+    return f"{metadata.path}: {result.exc_string}"
+
+
+def _digest(files: Iterable[Path]) -> str:
+    total = hashlib.sha256()
+    for file in sorted(files):
+        total.update(file.as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def pages(toc: Path, folder: Path) -> list[Path]:
+    """Return the pages that a table of contents lists, in its order."""
+    content = yaml.safe_load(toc.read_text("utf-8"))
+    parts = content.get("parts", [content])
+    listed = [chapter["file"] for part in parts for chapter in part.get("chapters", [])]
+    return [folder / f"{name}.md" for name in [content["root"], *listed]]

@@ -1,0 +1,75 @@
+"""Everything that has words to translate, by domain: each domain is one catalogue."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+from babel.messages.extract import extract_from_dir
+from nbformat import NotebookNode
+
+from press import code, run
+from press.blocks import Block
+from press.catalogue import Entry
+from press.translate import messages
+
+BOOK, SOLUTIONS = Path("book"), Path("solutions")
+TOC, CONFIG = Path("_toc.yml"), Path("_config.yml")
+CACHE = Path("_build/cache")
+METHODS = [("**.py", "python"), ("**.html", "jinja2.ext:babel_extract")]
+
+
+def book() -> dict[str, NotebookNode]:
+    """Return the pages of the book by name, run."""
+    paths = run.pages(TOC, BOOK)
+    inputs = [*Path("normkit").glob("*.py"), *programs(), Path("requirements.txt")]
+    return {path.stem: nb for path, nb in zip(paths, run.run(paths, CACHE, inputs), strict=True)}
+
+
+def assignments() -> dict[str, NotebookNode]:
+    """Return the sources of the assignments by name, not run."""
+    return {path.stem: run.read(path) for path in sorted(SOLUTIONS.glob("*.md"))}
+
+
+def programs() -> list[Path]:
+    """Return the programs that pages show: they run in a cell and in the tests."""
+    return sorted((BOOK / "code").glob("*.py"))
+
+
+def entries() -> dict[str, list[Entry]]:
+    """Return what there is to translate: for each domain, its messages in order."""
+    domains = {f"book/{name}": _of_notebook(page) for name, page in book().items()}
+    domains["book/code"] = [entry for path in programs() for entry in _of_program(path)]
+    domains |= {f"solutions/{name}": _of_notebook(nb) for name, nb in assignments().items()}
+    domains["site"] = [*_of_contents(), *_of_package(Path("press/site"))]
+    domains["normkit"] = list(_of_package(Path("normkit")))
+    return domains
+
+
+def _of_notebook(notebook: NotebookNode) -> list[Entry]:
+    path = notebook.metadata.path
+    return [Entry(b.message, b.kind, path, b.line + 1) for b in messages(notebook)]
+
+
+def _of_program(path: Path) -> Iterator[Entry]:
+    found: list[Block] = []
+    code.rewrite(path.read_text("utf-8"), lambda block: found.append(block) or block.message)
+    return (Entry(b.message, b.kind, path.as_posix(), b.line + 1) for b in found)
+
+
+def _of_contents() -> Iterator[Entry]:
+    """Yield the book's title, and the captions and titles of the table of contents."""
+    config = yaml.safe_load(CONFIG.read_text("utf-8"))
+    yield Entry(config["title"], "message", str(CONFIG), 1)
+    contents = yaml.safe_load(TOC.read_text("utf-8"))
+    for part in contents.get("parts", []):
+        yield Entry(part["caption"], "message", str(TOC), 1)
+        for chapter in part["chapters"]:
+            if "title" in chapter:
+                yield Entry(chapter["title"], "message", str(TOC), 1)
+
+
+def _of_package(folder: Path) -> Iterator[Entry]:
+    """Yield the strings that a package marks with _() or N_()."""
+    found = extract_from_dir(folder, METHODS, keywords={"_": None, "N_": None})
+    for file, line, message, *_ in sorted(found, key=lambda item: item[:2]):
+        yield Entry(message, "message", (folder / file).as_posix(), line)

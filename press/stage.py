@@ -1,0 +1,86 @@
+"""What each language's build starts from: translated notebooks, contents, programs, assignments."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import nbformat
+import yaml
+from nbformat import NotebookNode
+
+from press import code, sources
+from press.catalogue import LANGUAGES, load
+from press.translate import translate
+
+STAGE = Path("_build/stage")
+EXERCISES = Path("exercises")
+
+
+def assignments() -> dict[str, dict[str, NotebookNode]]:
+    """Return the sources of the assignments, by language and name."""
+    originals = sources.assignments()
+    return {
+        language: {
+            name: _in_language(notebook, language, f"solutions/{name}")
+            for name, notebook in originals.items()
+        }
+        for language in LANGUAGES
+    }
+
+
+def stage(pages: Mapping[str, NotebookNode], folder: Path = STAGE) -> dict[str, Path]:
+    """Write what each language's build starts from, and return its folder by language.
+
+    Only files that changed are written, so that a build reads only what changed.
+    """
+    stages = {language: folder / language for language in LANGUAGES}
+    for language, target in stages.items():
+        files = _files(pages, language)
+        for old in target.rglob("*"):
+            if old.is_file() and old.relative_to(target).as_posix() not in files:
+                old.unlink()
+        for name, content in files.items():
+            write(target / name, content)
+    return stages
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file, unless it is there with that content already."""
+    if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _files(pages: Mapping[str, NotebookNode], language: str) -> dict[str, bytes]:
+    """Return the files of a stage by their path in it."""
+    files = {"_toc.yml": _contents(language).encode()}
+    for name, page in pages.items():
+        translated = _in_language(page, language, f"book/{name}")
+        files[f"{name}.ipynb"] = nbformat.writes(translated).encode()
+    programs = load(language, "book/code")
+    for path in sources.programs():
+        program = code.rewrite(path.read_text("utf-8"), lambda block: programs[block.message])
+        files[f"code/{path.name}"] = program.encode()
+    for path in sources.BOOK.glob("*.bib"):
+        files[path.name] = path.read_bytes()
+    for path in (EXERCISES / language).glob("*/*.ipynb"):
+        files[f"exercises/{path.name}"] = path.read_bytes()
+    return files
+
+
+def _in_language(notebook: NotebookNode, language: str, domain: str) -> NotebookNode:
+    translated = translate(notebook, load(language, domain))
+    del translated.metadata["path"]
+    translated.metadata.language = language
+    return translated
+
+
+def _contents(language: str) -> str:
+    """Return the table of contents with its captions and titles in a language."""
+    words = load(language, "site")
+    contents = yaml.safe_load(sources.TOC.read_text("utf-8"))
+    for part in contents.get("parts", []):
+        part["caption"] = words[part["caption"]]
+        for chapter in part["chapters"]:
+            if "title" in chapter:
+                chapter["title"] = words[chapter["title"]]
+    return yaml.safe_dump(contents, allow_unicode=True, sort_keys=False)
