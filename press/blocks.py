@@ -81,13 +81,20 @@ def role_words(token: Token) -> str:
 
 
 def has_words(message: str) -> bool:
-    """Tell whether anything in a message is prose, rather than code or mathematics."""
-    words = [
-        role_words(t) if t.type == "myst_role" else t.content
-        for t in inline(message)
-        if t.type in {"text", "image", "myst_role"}
-    ]
-    return any(map(WORD.search, words))
+    """Tell whether anything in a message is prose to translate.
+
+    Code and mathematics are not, nor are words in a declared language, as in
+    `[moyenne]{.language-fr}`.
+    """
+    foreign = False
+    for token in inline(message):
+        if token.type in {"span_open", "span_close"}:
+            foreign = str(token.attrs.get("class", "")).startswith("language-")
+        words = role_words(token) if token.type == "myst_role" else token.content
+        shown = token.type in {"text", "image", "myst_role"} and not foreign
+        if shown and WORD.search(words):
+            return True
+    return False
 
 
 def rewrite(text: str, turn: Turn) -> str:

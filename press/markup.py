@@ -39,6 +39,10 @@ def problems(
     same
         The translator says that the translation is the English (a name, a title).
     """
+    if message == "en":  # what a notebook of the assignments says of its language
+        if translation != language:
+            yield f"should be {language!r}"
+        return
     if same:
         if translation != message:
             yield "flagged as the same as the English, but differs"

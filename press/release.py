@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from copy import deepcopy
@@ -18,6 +19,7 @@ from press import PressError
 
 Notebook = nbformat.NotebookNode
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+RELEASED = "*/*/*.ipynb"  # language, assignment, assignment
 
 
 def release(
@@ -46,7 +48,7 @@ def release(
         for path in folder.glob("*/*.ipynb"):
             released[f"{language}/{path.relative_to(folder).as_posix()}"] = path.read_text("utf-8")
     _spare_work(released, out)
-    changed = _write(released, out, "*/*/*.ipynb")
+    changed = _write(released, out)
     stamp.write_text(_digest(sources, config, out))
     return changed
 
@@ -77,13 +79,16 @@ def _generate(folder: Path, config: Path) -> Path:
     course = CourseDirectory(config=settings)
     result = capture_log(GenerateAssignment(coursedir=course, config=settings))
     if not result["success"]:
-        raise PressError(f"nbgrader could not release {folder}:\n{result.get('log', '').strip()}")
+        log = result.get("log", result["error"]).partition("[ERROR] Please see the the above")[0]
+        said = re.sub(r"Traceback.*?\n    (?=\w)", "", log, flags=re.DOTALL).strip()
+        raise PressError(f"nbgrader could not release {folder}:\n{said}")
     return folder / "release"
 
 
-def _write(texts: Mapping[str, str], folder: Path, pattern: str) -> list[Path]:
+def _write(texts: Mapping[str, str], folder: Path, pattern: str = RELEASED) -> list[Path]:
     """Make the notebooks of ``folder`` be exactly these, touching only what differs."""
-    stale = [path for path in folder.glob(pattern) if path not in {folder / name for name in texts}]
+    wanted = {folder / name for name in texts}
+    stale = [path for path in _notebooks(folder, pattern) if path not in wanted]
     for path in stale:
         path.unlink()
         if not any(path.parent.iterdir()):
@@ -97,11 +102,10 @@ def _write(texts: Mapping[str, str], folder: Path, pattern: str) -> list[Path]:
 
 def _spare_work(released: Mapping[str, str], out: Path) -> None:
     """Stop before writing over a release in which somebody has worked: a release has no outputs."""
-    for path in out.glob("*/*/*.ipynb"):
+    for path in _notebooks(out):
         text = path.read_text("utf-8")
-        if text == released.get(path.relative_to(out).as_posix()):
-            continue
-        if any(cell.get("outputs") for cell in json.loads(text)["cells"]):
+        old = text != released.get(path.relative_to(out).as_posix())
+        if old and '"output_type"' in text:
             raise PressError(
                 f"{path} is a released assignment, but it was run: is it somebody's work? "
                 "Move it to a folder of its own, and make again."
@@ -110,9 +114,14 @@ def _spare_work(released: Mapping[str, str], out: Path) -> None:
 
 def _digest(sources: Mapping[str, str], config: Path, out: Path) -> str:
     """All that a release depends on, and what it wrote: a hand-edited release is written again."""
-    released = {path.as_posix(): _text(path) for path in out.glob("*/*/*.ipynb")}
+    released = {path.as_posix(): _text(path) for path in _notebooks(out)}
     everything = [sources, released, _text(config), _text(Path(__file__)), version("nbgrader")]
     return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
+
+
+def _notebooks(folder: Path, pattern: str = RELEASED) -> list[Path]:
+    """The notebooks that bear their folder's name: others beside them are somebody's own."""
+    return [path for path in folder.glob(pattern) if path.stem == path.parent.name]
 
 
 def _text(path: Path) -> str | None:

@@ -134,7 +134,9 @@ def test_a_block_knows_its_line():
         assert block.message.split()[0] in lines[block.line]
 
 
-@pytest.mark.parametrize("text", ["$x + y$", "`code`", "![](a.svg)", "1.5", "{eq}`eq-a`"])
+@pytest.mark.parametrize(
+    "text", ["$x + y$", "`code`", "![](a.svg)", "1.5", "{eq}`eq-a`", "[le mot]{.language-fr}"]
+)
 def test_mathematics_code_and_numbers_are_no_messages(text):
     assert collect(text) == []
 

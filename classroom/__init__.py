@@ -1,0 +1,1 @@
+"""What instructors run: plug-ins that let nbgrader grade whatever is handed in."""

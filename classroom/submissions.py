@@ -1,0 +1,174 @@
+"""Reads whatever was handed in, and mends it, so that no submission stops the others.
+
+What a student contributes is the text of the cells. What nbgrader needs to know about them comes
+from the gradebook, whatever became of it on the way. Each repair is a warning that names the
+student. (nbgrader alone gives no score to a notebook that it cannot read, or where the metadata
+of a test are damaged; some damage ends its run for every student who follows.)
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbconvert.exporters import NotebookExporter
+from nbconvert.exporters.exporter import ResourcesDict
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
+from nbgrader.api import Gradebook, MissingEntry, Notebook
+
+NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+
+
+class SubmissionReader(NotebookExporter):
+    """Reads the notebooks that ``nbgrader autograde`` converts: its ``exporter_class``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._expect_every_notebook()
+
+    def _expect_every_notebook(self) -> None:
+        """Grade missing notebooks too: nbgrader passes over a folder that holds none."""
+        course = self.parent.coursedir
+        with Gradebook(course.db_url) as gradebook:
+            try:
+                notebooks = gradebook.find_assignment(course.assignment_id).notebooks
+            except MissingEntry:  # nbgrader itself will say so
+                return
+            names = [f"{notebook.name}.ipynb" for notebook in notebooks]
+        step, student = course.submitted_directory, course.student_id
+        for folder in glob(course.format_path(step, student, course.assignment_id)):
+            paths = self.parent.assignments.setdefault(folder, [])
+            expected = [str(Path(folder, name)) for name in names]
+            paths.extend(path for path in expected if path not in paths)
+
+    def from_filename(
+        self, filename: str, resources: dict | None = None, **kwargs: Any
+    ) -> tuple[str, ResourcesDict]:
+        if not self.parent._sanitizing:  # nbgrader's second pass reads what the first one wrote
+            return super().from_filename(filename, resources, **kwargs)
+        path, known = Path(filename), resources["nbgrader"]
+        with Gradebook(known["db_url"]) as gradebook:
+            masters = master_cells(gradebook.find_notebook(known["notebook"], known["assignment"]))
+        notebook, refusals = read(path)
+        repairs = mend(notebook, masters)
+        for remark in refusals or repairs:
+            self.log.warning("%s, %s: %s", known["student"], path.name, remark)
+        resources["metadata"] = ResourcesDict(path=str(path.parent))
+        return self.from_notebook_node(notebook, resources, **kwargs)
+
+
+def read(path: Path) -> tuple[NotebookNode, list[str]]:
+    """Return the text of a submission or, if there is none, an empty notebook and the reason."""
+    try:
+        raw = nbformat.read(path, as_version=4)
+        return new_notebook(cells=[_text_of(cell) for cell in raw.cells]), []
+    except (FileNotFoundError, NotADirectoryError):
+        others = ", ".join(sorted(other.name for other in path.parent.glob("*.ipynb")))
+        hint = f" (found: {others}; rename it and grade again with --force)" if others else ""
+        return new_notebook(), [f"was not handed in{hint}, graded as empty"]
+    except Exception as error:  # a submission may be anything
+        reason = f"{type(error).__name__}: {error}".split("\n")[0][:200]
+        return new_notebook(), [f"cannot be read ({reason}), graded as empty"]
+
+
+def _text_of(cell: NotebookNode) -> NotebookNode:
+    """A new cell with this one's text, pasted pictures, id, and nbgrader's metadata as they are."""
+    source = str(cell.source).encode("utf-8", "replace").decode()  # no lone surrogates
+    pasted = cell.cell_type == "markdown" and cell.get("attachments")
+    pictures = {"attachments": pasted} if pasted else {}
+    text = NEW_CELL.get(cell.cell_type, new_raw_cell)(source, **pictures)
+    text.metadata = NotebookNode(nbgrader=cell.metadata.get("nbgrader"), id=cell.get("id"))
+    return text
+
+
+@dataclass(frozen=True)
+class Master:
+    """A cell as the gradebook knows it; ``metadata`` are nbgrader's."""
+
+    name: str
+    cell_type: str
+    source: str
+    metadata: dict
+
+    def cell(self, answer: str | None = None) -> NotebookNode:
+        """This cell, with a student's answer where it is the student's to fill."""
+        source = self.source if answer is None or not self.metadata["solution"] else answer
+        metadata = {"nbgrader": NotebookNode(self.metadata)}
+        return NEW_CELL[self.cell_type](source, id=self.name, metadata=metadata)
+
+    def describes(self, metadata: Any) -> bool:
+        """Whether a submitted cell's metadata are still these (hidden tests change a checksum)."""
+        ours = {**self.metadata, "checksum": None}
+        return isinstance(metadata, dict) and ours == {**metadata, "checksum": None}
+
+
+def master_cells(notebook: Notebook) -> list[Master]:
+    """Return the cells that nbgrader knows of a notebook of an assignment, in their order."""
+    graded = {cell.name: cell.max_score for cell in notebook.grade_cells}
+    tasks = {cell.name: cell.max_score for cell in notebook.task_cells}
+    solutions = {cell.name for cell in notebook.solution_cells}
+    points = graded | tasks
+    return [
+        Master(
+            name := cell.name,
+            cell.cell_type,
+            cell.source,
+            {
+                "schema_version": 3,
+                "grade_id": name,
+                "cell_type": cell.cell_type,
+                "checksum": cell.checksum,
+                "grade": name in graded,
+                "solution": name in solutions,
+                "task": name in tasks,
+                "locked": cell.locked,
+                **({"points": points[name]} if name in points else {}),
+            },
+        )
+        for cell in notebook.source_cells
+    ]
+
+
+def mend(notebook: NotebookNode, masters: list[Master]) -> list[str]:
+    """Give each cell that nbgrader knows its type and metadata back; return what was amiss.
+
+    Answers stay as they are. A graded cell that is missing comes back after the cell it follows
+    in the assignment or, where that is missing too, at the end.
+    """
+    cells, end = notebook.cells, len(notebook.cells)
+    names = [_name(cell, [master.name for master in masters]) for cell in cells]
+    mended, added, last = {}, defaultdict(list), end
+    amiss = defaultdict(list)
+    for master in masters:
+        copies = [index for index, name in enumerate(names) if name == master.name]
+        if copies:
+            last = max(copies, key=lambda i: (cells[i].source != master.source, i))
+            mended[last] = master.cell(cells[last].source)
+            if len(copies) > 1:
+                amiss["repeated, the last one that was changed counts"].append(master.name)
+            if cells[last].cell_type != master.cell_type:
+                amiss["turned into another type of cell, turned back"].append(master.name)
+            elif not master.describes(cells[last].metadata.nbgrader):
+                amiss["metadata lost or changed, restored"].append(master.name)
+        elif "points" in master.metadata:
+            added[last].append(master.cell())
+            amiss["missing, put back"].append(master.name)
+        else:  # the answer may be in a cell of the student's own: its test will tell
+            last = end
+            amiss["missing"].append(master.name)
+    notebook.cells = []
+    for index, cell in enumerate(cells):
+        cell.metadata = NotebookNode()
+        notebook.cells += [mended.get(index, cell), *added[index]]
+    notebook.cells += added[end]
+    return [f"{what}: {', '.join(which)}" for what, which in amiss.items()]
+
+
+def _name(cell: NotebookNode, known: list[str]) -> str | None:
+    """The grade id of a cell: nbgrader's metadata say it, and the cell's own id repeats it."""
+    nbgrader = cell.metadata.nbgrader
+    grade_id = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
+    return next((name for name in (grade_id, cell.metadata.id) if name in known), None)

@@ -1,0 +1,25 @@
+"""Settings of nbgrader: its ordinary commands work from this folder (see book/instructors.md)."""
+
+c = get_config()  # noqa: F821 - nbgrader provides it
+
+# The assignments are built by `make`. One gradebook serves all languages: they share grade ids
+# and tests, so it knows the English one.
+c.CourseDirectory.source_directory = "_build/nbgrader/en/source"
+c.CourseDirectory.release_directory = "exercises/en"
+c.GenerateAssignment.force = True  # exercises/ already holds it, with the same bytes
+
+# An untouched answer must look the same in every language, or it would wait for a grade.
+c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
+c.ClearSolutions.text_stub = "✎"
+
+# Whatever was handed in is read, mended where it can be, and graded.
+c.Autograde.exporter_class = "classroom.submissions.SubmissionReader"
+c.Autograde.autograde_preprocessors = [
+    "classroom.execute.ExecuteToTheEnd",
+    "nbgrader.preprocessors.LimitOutput",
+    "nbgrader.preprocessors.SaveAutoGrades",
+    "nbgrader.preprocessors.AssignLatePenalties",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+c.Execute.timeout = 60  # seconds for one cell; importing torch takes a few
+c.NbGrader.logfile = ".nbgrader.log"

@@ -1,0 +1,245 @@
+"""A small class graded with nbgrader's ordinary commands: three languages, right, wrong, broken."""
+
+import csv
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+from nbgrader.api import Gradebook
+
+from normkit.messages import translator
+from normkit.mistakes import MISTAKES
+from press.release import release
+from press.run import read
+
+ROOT = Path(__file__).parents[2]
+NAME = "layer_norm"
+SOURCE = read(ROOT / "solutions" / f"{NAME}.md")
+FULL = {"test_forward": 6, "test_layer": 4, "test_backward": 6, "test_invariance": 2, "written": 0}
+NOTHING = dict.fromkeys(FULL, 0)
+
+
+def reference(cell) -> str:
+    """The answer in a cell of the source, as a student would write it."""
+    return re.sub(r"^\s*### (BEGIN|END) SOLUTION\n?", "", cell.source, flags=re.MULTILINE)
+
+
+ANSWERS = {
+    cell.metadata.nbgrader["grade_id"]: reference(cell)
+    for cell in SOURCE.cells
+    if cell.metadata.get("nbgrader", {}).get("solution")
+}
+
+
+def filled(language, **answers):
+    """The release in a language with some answers in it, as a student hands it in."""
+    path = ROOT / "exercises" / language / NAME / f"{NAME}.ipynb"
+    notebook = json.loads(path.read_text("utf-8"))
+    for cell in notebook["cells"]:
+        cell["source"] = answers.get(cell["id"], cell["source"])
+    return notebook
+
+
+def damaged():
+    """All right, but a test stands at the top too, one is deleted, one lost its metadata."""
+    notebook = filled("zh", **{**ANSWERS, "written": "因为每个词元各有自己的均值。"})
+    cells = {cell["id"]: cell for cell in notebook["cells"]}
+    notebook["cells"].remove(cells["test_layer"])
+    notebook["cells"].insert(0, {**deepcopy(cells["test_forward"]), "id": "a-copy"})
+    cells["test_backward"]["metadata"] = {}
+    return notebook
+
+
+UNBIASED = """
+def layer_norm(x, gamma, beta, eps=1e-5):
+    moyenne = x.mean(axis=-1, keepdims=True)
+    variance = x.var(axis=-1, keepdims=True, ddof=1)
+    return gamma * (x - moyenne) / np.sqrt(variance + eps) + beta
+"""
+EPS_OUTSIDE = """
+def layer_norm(x, gamma, beta, eps=1e-5):
+    离差 = x - x.mean(axis=-1, keepdims=True)
+    return gamma * 离差 / (np.sqrt((离差**2).mean(axis=-1, keepdims=True)) + eps) + beta
+"""
+
+
+def mistaken(name, algorithm, mistake):
+    """An answer that makes a mistake of the catalogue."""
+    return (
+        "from normkit import mistakes\n"
+        f"found = next(m for m in mistakes.MISTAKES if m.name == '{mistake}')\n"
+        f"{name} = mistakes.combine('{algorithm}', found)"
+    )
+
+
+# The order matters: whoever spoils a run spoils it for those who come later in the alphabet.
+HANDED_IN = {
+    "aaron": damaged(),
+    "abel": "My answers are in the mail.",
+    "abigail": None,
+    "ada": filled("en", **ANSWERS),
+    "blaise": filled("fr", **{**ANSWERS, "written": "Parce que la moyenne est par jeton."}),
+    "carl": filled(
+        "fr",
+        forward=UNBIASED,
+        layer=mistaken("LayerNorm", "LayerNorm", "gamma_forgotten"),
+        backward=mistaken("layer_norm_backward", "layer_norm_backward", "detached_statistics"),
+        invariance=mistaken("predictions, unchanged", "layer_norm_invariance", "exact_equality"),
+    ),
+    "chen": filled(
+        "zh",
+        forward=EPS_OUTSIDE,
+        layer=mistaken("LayerNorm", "LayerNorm", "batch_axis"),
+        backward=mistaken("layer_norm_backward", "layer_norm_backward", "mean_term_dropped"),
+        invariance=mistaken("predictions, unchanged", "layer_norm_invariance", "negation_accepted"),
+    ),
+    "dora": filled("zh", forward=ANSWERS["forward"]),
+    "emil": filled("en"),
+}
+SCORES = {
+    "aaron": FULL,
+    "abel": NOTHING,
+    "abigail": NOTHING,
+    "ada": FULL,
+    "blaise": FULL,
+    "carl": NOTHING,
+    "chen": NOTHING,
+    "dora": {**NOTHING, "test_forward": 6},
+    "emil": NOTHING,
+}
+WAITING = {"aaron", "ada", "blaise"}  # who wrote something that a person must read
+NAMED = {
+    "carl": ["unbiased_variance", "gamma_forgotten", "detached_statistics", "exact_equality"],
+    "chen": ["eps_outside_root", "batch_axis", "mean_term_dropped", "negation_accepted"],
+}
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """A course in which all commands have run, from the release to the export."""
+    course = tmp_path_factory.mktemp("course")
+    shutil.copy(ROOT / "nbgrader_config.py", course)
+    build, config = course / "_build/nbgrader", course / "nbgrader_config.py"
+    release({"en": {NAME: SOURCE}}, course / "exercises", build, config)
+    for student, notebook in HANDED_IN.items():
+        hand_in(course / "submitted" / student / NAME, notebook)
+    for command in (
+        f"generate_assignment {NAME}",
+        "db student add zoe",
+        f"autograde {NAME}",
+        f"generate_feedback {NAME}",
+        "export --to grades.csv",
+    ):
+        nbgrader(course, command)
+    return course
+
+
+def hand_in(folder, notebook):
+    folder.mkdir(parents=True)
+    if notebook is not None:
+        text = notebook if isinstance(notebook, str) else json.dumps(notebook)
+        (folder / f"{NAME}.ipynb").write_text(text, "utf-8")
+
+
+def nbgrader(course, command):
+    """Run a command as in an activated environment: nbgrader calls alembic by its name."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    run = subprocess.run(
+        [sys.executable, "-m", "nbgrader", *command.split()],
+        cwd=course,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.fixture(scope="module")
+def grades(course):
+    """The grades of each student by cell, from the gradebook."""
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as gradebook:
+        return {
+            submission.student.id: {grade.name: grade.to_dict() for grade in notebook.grades}
+            for submission in gradebook.assignment_submissions(NAME)
+            for notebook in submission.notebooks
+        }
+
+
+def text_of(course, student):
+    """The words of a student's feedback page."""
+    page = (course / "feedback" / student / NAME / f"{NAME}.html").read_text("utf-8")
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", page)).split())
+
+
+@pytest.mark.parametrize("student", HANDED_IN)
+def test_each_task_has_the_points_that_it_deserves(grades, student):
+    found = {name: grade["auto_score"] or 0 for name, grade in grades[student].items()}
+    assert found == SCORES[student]
+
+
+def test_only_a_written_answer_waits_for_a_person(grades):
+    waiting = {
+        (student, name)
+        for student, of_student in grades.items()
+        for name, grade in of_student.items()
+        if grade["needs_manual_grade"]
+    }
+    assert waiting == {(student, "written") for student in WAITING}
+
+
+def test_the_points_sum_to_twenty(grades):
+    assert sum(grade["max_score"] for grade in grades["emil"].values()) == 20
+
+
+@pytest.mark.parametrize(
+    ("student", "report"),
+    [
+        ("aaron", "repeated.*: test_forward"),
+        ("aaron", "missing, put back: test_layer"),
+        ("aaron", "metadata lost or changed, restored: test_backward"),
+        ("abel", "cannot be read"),
+        ("abigail", "was not handed in"),
+    ],
+)
+def test_what_is_amiss_is_reported_by_name(course, student, report):
+    assert re.search(f"WARNING.*{student}.*{report}", (course / ".nbgrader.log").read_text("utf-8"))
+
+
+def test_good_submissions_are_not_reported(course):
+    log = (course / ".nbgrader.log").read_text("utf-8")
+    assert not [s for s in HANDED_IN if s > "abigail" and re.search(rf"WARNING\] {s},", log)]
+
+
+@pytest.mark.parametrize(
+    ("student", "answer"),
+    [
+        ("aaron", "因为每个词元各有自己的均值。"),
+        ("blaise", "Parce que la moyenne est par jeton."),
+        ("carl", "moyenne = x.mean(axis=-1, keepdims=True)"),
+        ("chen", "离差 = x - x.mean(axis=-1, keepdims=True)"),
+    ],
+)
+def test_feedback_shows_the_students_own_answers(course, student, answer):
+    assert answer in text_of(course, student)
+
+
+@pytest.mark.parametrize(("student", "language"), [("carl", "fr"), ("chen", "zh")])
+def test_feedback_names_each_mistake_in_the_students_language(course, student, language):
+    messages = {mistake.name: mistake.message for mistake in MISTAKES}
+    page = text_of(course, student).replace(" ", "")
+    for name in NAMED[student]:
+        assert translator(language)(messages[name]).replace(" ", "") in page, name
+
+
+def test_the_export_has_a_row_for_everyone(course):
+    with (course / "grades.csv").open(encoding="utf-8") as file:
+        scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+    expected = {student: sum(scores.values()) for student, scores in SCORES.items()}
+    assert scores == {**expected, "zoe": 0}

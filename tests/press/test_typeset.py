@@ -1,0 +1,283 @@
+"""The site, built small in three languages: what a reader, a browser and a search engine get."""
+
+import json
+import re
+from pathlib import Path
+
+import nbformat.v4 as nb
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+
+from press import PressError
+from press.site import LANGUAGES, describe
+from press.site.search import ChineseBigrams, FoldedFrench
+from press.typeset import messages, typeset
+
+SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200" viewBox="0 0 300 200">'
+    '<text x="10" y="20">row</text></svg>'
+)
+WORDS = {
+    "en": ["Layer", "The mean of a sample is subtracted.", "Four rows", "Rows."],
+    "fr": ["Couche", "La moyenne d’un échantillon est soustraite.", "Quatre lignes", "Lignes."],
+    "zh": ["层归一化", "从样本中减去均值。", "四行", "行。"],
+}
+LESSON = """(lesson)=
+# {0}
+
+{1} See {{eq}}`eq-mean`, $x_i < 1$.
+
+$$
+\\mu = \\frac{{1}}{{D}} \\sum_i x_i
+$$ (eq-mean)
+
+## {0} $\\mu$
+
+:::{{note}}
+{1}
+:::
+
+::::{{tab-set}}
+:::{{tab-item}} NumPy
+```{{literalinclude}} code/mean.py
+```
+:::
+::::
+
+:::{{dropdown}} {0}
+{1}
+:::
+
+| a | b |
+|--:|--:|
+| 1 | 2 |
+
+{{cite:p}}`ba2016` {{download}}`{0} <exercises/lesson.ipynb>`
+
+```{{bibliography}}
+```
+"""
+BIB = "@misc{ba2016, author={Ba, Jimmy}, title={Layer normalization}, year={2016}}\n"
+
+
+def notebook(*cells) -> str:
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return json.dumps(nb.new_notebook(cells=list(cells), metadata={"kernelspec": kernel}))
+
+
+def figure(alt: str, caption: str):
+    output = nb.new_output("display_data", data={"image/svg+xml": SVG})
+    meta = {"image": {"alt": alt}, "figure": {"caption": caption, "name": "fig-rows"}}
+    cell = nb.new_code_cell("plot()", outputs=[output], execution_count=1)
+    cell.metadata |= {"mystnb": meta, "tags": ["hide-input"]}
+    return cell
+
+
+def write_stage(stage: Path, lang: str) -> None:
+    title, sentence, alt, caption = WORDS[lang]
+    (stage / "code").mkdir(parents=True)
+    (stage / "exercises").mkdir()
+    index = nb.new_markdown_cell(f"(home)=\n# {title} 0\n\n{sentence}")
+    lesson = nb.new_markdown_cell(LESSON.format(title, sentence))
+    (stage / "index.ipynb").write_text(notebook(index))
+    (stage / "lesson.ipynb").write_text(notebook(lesson, figure(alt, caption)))
+    toc = {"format": "jb-book", "root": "index", "chapters": [{"file": "lesson"}]}
+    (stage / "_toc.yml").write_text(yaml.safe_dump(toc))
+    (stage / "references.bib").write_text(BIB)
+    (stage / "code/mean.py").write_text("mean = sum(x) / len(x)\n")
+    (stage / "exercises/lesson.ipynb").write_text(notebook())
+
+
+def strings(lang: str):
+    """Translations that cannot be mistaken for English."""
+    return lambda message: message if lang == "en" else f"⟦{lang}⟧"
+
+
+@pytest.fixture(scope="module")
+def press(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("press")
+    stages = {lang: folder / "stage" / lang for lang in LANGUAGES}
+    for lang, stage in stages.items():
+        write_stage(stage, lang)
+    typeset(stages, strings, folder / "site", folder / "build")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(press):
+    return press / "site"
+
+
+def soup(site: Path, lang: str, page: str = "lesson") -> BeautifulSoup:
+    return BeautifulSoup((site / lang / f"{page}.html").read_text(), "html.parser")
+
+
+LANGS = pytest.mark.parametrize("lang", LANGUAGES)
+
+
+@LANGS
+def test_head(site, lang):
+    page = soup(site, lang)
+    assert page.html["lang"] == LANGUAGES[lang].html
+    assert page.title.text.startswith(WORDS[lang][0])
+    assert page.find("meta", {"name": "description"})["content"].startswith(WORDS[lang][1])
+    icon = page.find("link", rel="icon")["href"]
+    assert (site / lang / icon).is_file()
+
+
+@LANGS
+@pytest.mark.parametrize("name", ["index", "lesson", "search"])
+def test_language_switch_keeps_the_page(site, lang, name):
+    page = soup(site, lang, name)
+    alternates = page.find_all("link", rel="alternate")
+    tags = [link["hreflang"] for link in alternates]
+    assert tags == [*(language.html for language in LANGUAGES.values()), "x-default"]
+    switch = page.select(".languages a")
+    assert [link.text for link in switch] == [x.name for x in LANGUAGES.values()]
+    for link in [*switch, *alternates[:-1]]:
+        assert (site / lang / link["href"]).resolve().name == f"{name}.html"
+    assert all((site / lang / link["href"]).is_file() for link in [*switch, *alternates])
+
+
+@LANGS
+def test_every_link_and_resource_is_on_the_site(site, lang):
+    for page in (site / lang).glob("*.html"):
+        tree = soup(site, lang, page.stem)
+        loaded = [t["src"] for t in tree.select("script[src], img[src]")]
+        loaded += [t["href"] for t in tree.select("link[href]")]
+        assert not [url for url in loaded if re.match(r"(https?:)?//", url)]
+        links = [a["href"] for a in tree.select("a[href]") if "://" not in a["href"]]
+        for url in loaded + links:
+            target = url.split("#")[0].split("?")[0]
+            assert (page.parent / target).exists(), f"{page.name}: {url}"
+
+
+def test_styles_load_only_what_is_bundled(site):
+    css = (site / "static/book.css").read_text()
+    for url in re.findall(r"url\(([^)]*)\)", css):
+        assert url.startswith(('"data:', "data:")) or (site / "static" / url).is_file()
+    assert not list(site.rglob("fontawesome*"))
+    assert (site / "static/icons.woff2").stat().st_size < 10_000
+
+
+@LANGS
+def test_formulas_need_no_script(site, lang):
+    page = soup(site, lang)
+    assert len(page.select("article .katex")) == 4  # inline, displayed, heading, and its <
+    for text in page.find_all(string=re.compile(r"\\\(|\\\[")):
+        assert text.parent.name == "annotation", text
+    assert "mathjax" not in str(page).lower()
+    box = page.select_one("div.math")
+    assert box["tabindex"] == "0" and box["role"] == "group" and box["aria-label"]
+    assert box.select_one(".eqno").text.startswith("(1)")
+    assert page.select_one('a[href="#equation-eq-mean"]').text == "(1)"
+
+
+@LANGS
+def test_images_have_alt_text_and_size(site, lang):
+    image = soup(site, lang).select_one("article img")
+    assert image["alt"] == WORDS[lang][2]
+    assert (image["width"], image["height"]) == ("300", "200")
+
+
+@pytest.mark.parametrize("lang", ["fr", "zh"])
+@pytest.mark.parametrize("name", ["index", "lesson", "search"])
+def test_no_english_is_left_in_the_theme(site, lang, name):
+    page = soup(site, lang, name)
+    for gone in page.select("script, style, annotation, .languages, .highlight, .citation, kbd"):
+        gone.decompose()
+    named = ("title", "aria-label", "alt", "placeholder", "data-bs-title", "data-copied")
+    shown = [page.get_text(" ")]
+    shown += [tag[name] for tag in page.find_all(True) for name in named if tag.has_attr(name)]
+    # what is the same in French is not listed
+    english = (
+        "search skip main content toggle show hide code cell source previous next page link this "
+        "heading permalink contents download notebook color mode light dark system settings copy "
+        "copied language table formula site navigation back top by fig see also authors"
+    ).split()
+    french = {"page", "code", "notebook", "site", "navigation", "table", "mode", "source"}
+    words = set(re.findall(r"[a-z]+", " ".join(shown).lower()))
+    assert not words & (set(english) - (french if lang == "fr" else set()))
+
+
+def test_the_book_s_own_strings_reach_the_page(site):
+    assert "⟦zh⟧" in soup(site, "zh").title.text
+    assert soup(site, "fr").select_one("#pst-search-dialog input")["placeholder"] == "⟦fr⟧"
+
+
+@LANGS
+def test_downloads(site, lang):
+    page = soup(site, lang)
+    notebooks = [page.select_one("a.download.btn"), page.select_one("article a.download")]
+    for link in notebooks:
+        assert json.loads((site / lang / link["href"]).read_text())["nbformat"] == 4
+    assert WORDS[lang][1] in (site / lang / notebooks[0]["href"]).read_text()
+
+
+@LANGS
+def test_search_index_is_this_language_s_and_on_the_search_page_only(site, lang):
+    index = (site / lang / "searchindex.js").read_text()
+    terms = json.loads(index[index.index("(") + 1 : -1])["terms"]
+    word = {"en": "sampl", "fr": "echantillon", "zh": "样本"}[lang]
+    assert word in terms
+    assert "searchindex" not in str(soup(site, lang))
+    scripts = [script["src"] for script in soup(site, lang, "search").select("script[src]")]
+    assert scripts.index("searchindex.js") > scripts.index("_static/language_data.js")
+
+
+def test_search_words():
+    assert FoldedFrench({}).split("L’échantillon, un Œuf") == ["l", "echantillon", "un", "oeuf"]
+    assert ChineseBigrams({}).split("层归一化 LN") == [*"层归一化", "层归", "归一", "一化", "LN"]
+
+
+def test_scripts_are_deferred_and_few(site):
+    scripts = soup(site, "en").select("script[src]")
+    assert all(script.has_attr("defer") for script in scripts) and len(scripts) <= 2
+
+
+def test_landing_page(site):
+    page = BeautifulSoup((site / "index.html").read_text(), "html.parser")
+    links = page.select("a")
+    assert [link["hreflang"] for link in links] == [x.html for x in LANGUAGES.values()]
+    assert all((site / link["href"]).is_file() for link in links)
+    assert (site / ".nojekyll").exists()
+
+
+def test_nothing_is_rebuilt_when_nothing_changed(press, capsys):
+    before = {file: file.stat().st_mtime_ns for file in press.rglob("*")}
+    stages = {lang: press / "stage" / lang for lang in LANGUAGES}
+    typeset(stages, strings, press / "site", press / "build")
+    assert {file: file.stat().st_mtime_ns for file in press.rglob("*")} == before
+    assert capsys.readouterr().out.count("unchanged") == 3
+
+
+def test_edits_failures_and_deletions(tmp_path):
+    stage, site = tmp_path / "stage", tmp_path / "site"
+    write_stage(stage, "en")
+    lesson = (stage / "lesson.ipynb").read_text()
+
+    def build(page: str) -> None:
+        (stage / "lesson.ipynb").write_text(page)
+        typeset({"en": stage}, strings, site, tmp_path / "build")
+
+    for _twice in range(2):
+        with pytest.raises(PressError, match=r"lesson\.ipynb.*no-such-label"):
+            build(lesson.replace("`eq-mean`", "`no-such-label`"))
+    with pytest.raises(PressError, match=r"en/lesson\.html(?s:.*)\\nosuchmacro"):
+        build(lesson.replace(r"\\frac", r"\\nosuchmacro"))
+    build(lesson)
+    assert (site / "en/lesson.html").exists()
+    assert list((site / "en/_images").glob("*.svg"))
+
+    (stage / "lesson.ipynb").unlink()
+    (stage / "_toc.yml").write_text("format: jb-book\nroot: index\n")
+    typeset({"en": stage}, strings, site, tmp_path / "build")
+    left = {file.name for file in (site / "en").rglob("*") if file.is_file()}
+    assert "index.html" in left and not {n for n in left if "lesson" in n or ".svg" in n}
+
+
+def test_description_of_a_page_without_text():
+    assert describe(None) == ""
