@@ -95,7 +95,9 @@ def _execute(notebooks: dict[Path, NotebookNode]) -> Iterable[tuple[Path, Execut
         tqdm(total=len(notebooks), desc="Running pages", unit="page") as bar,
     ):
         jobs = {
-            pool.submit(single_nb_execution, nb, str(path.parent), TIMEOUT, False): path
+            pool.submit(
+                single_nb_execution, nb, str(path.parent), TIMEOUT, False, coalesce_streams=True
+            ): path
             for path, nb in notebooks.items()
         }
         for job in as_completed(jobs):

@@ -1,0 +1,165 @@
+"""First half of a task: run the student's object on the probe inputs and keep plain arrays.
+
+What it returns, an `Observation`, can travel as bytes, so that the second half, judging, may live
+in another process, out of reach of the student's code.
+"""
+
+import io
+import json
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from normkit.algorithms import ALGORITHMS
+from normkit.mistakes import Mistake, mistakes_of
+
+Named = Iterator[tuple[str, Any]]  # results by name, in the order in which they are judged
+LARGEST = 10_000  # numbers kept of one result
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One set of inputs. `rough`: a wrong result is rounding noise, different on every machine."""
+
+    name: str
+    inputs: Mapping[str, Any]
+    tolerance: float = 1e-6
+    rough: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a student writes: how to use it, on which probes, the right answer, the mistakes."""
+
+    name: str
+    algorithm: str
+    use: Callable[..., Named]
+    reference: Callable[[], Any]
+    probes: Callable[[np.random.Generator], Sequence[Probe]]
+    rows: tuple[str, ...] = ()  # the results whose mean and variance per token say something
+
+    @property
+    def page(self) -> str:
+        return ALGORITHMS[self.algorithm].page
+
+    @property
+    def mistakes(self) -> list[Mistake]:
+        return mistakes_of(self.algorithm)
+
+    def draw(self, seed: int) -> Sequence[Probe]:
+        return self.probes(np.random.default_rng(seed))
+
+
+TASKS: dict[str, Task] = {}
+
+
+def find(task: Task | str) -> Task:
+    """The task of that name."""
+    if isinstance(task, str) and task not in TASKS:
+        raise ValueError(f"There is no task {task!r}; the tasks are: {', '.join(TASKS)}.")
+    return TASKS[task] if isinstance(task, str) else task
+
+
+@dataclass
+class Result:
+    """What one probe returned: arrays and the kinds of object they were, an error, side effects."""
+
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+    error: str = ""
+    modified: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Observation:
+    """The results of an answer on all probes: plain data, which travels without pickle."""
+
+    results: list[Result]
+
+    def to_bytes(self) -> bytes:
+        arrays = {f"{i}/{k}": v for i, r in enumerate(self.results) for k, v in r.values.items()}
+        facts = [{"kinds": r.kinds, "error": r.error, "modified": r.modified} for r in self.results]
+        file = io.BytesIO()
+        np.savez(file, facts=np.array(json.dumps(facts)), **arrays)
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Observation":
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            results = [Result(**facts) for facts in json.loads(str(file["facts"]))]
+            for key in file.files:
+                if key != "facts":
+                    index, name = key.split("/", 1)
+                    results[int(index)].values[name] = file[key]
+        return cls(results)
+
+
+def observe(answer: Any, task: Task | str, seed: int = 0) -> Observation:
+    """Run an answer on the probes of a task. Never raises, whatever the answer does."""
+    task = find(task)
+    results = []
+    for probe in task.draw(seed):
+        interrupted = results and results[-1].error.startswith("KeyboardInterrupt")
+        results.append(results[-1] if interrupted else run_probe(answer, task, probe))
+    return Observation(results)
+
+
+def run_probe(answer: Any, task: Task, probe: Probe) -> Result:
+    """What an answer does with one probe, whatever that is."""
+    result = Result()
+    given = {name: _copy(value) for name, value in probe.inputs.items()}
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            for name, value in task.use(answer, **given):
+                result.kinds[name] = _kind(value)
+                result.values[name] = _plain(value)
+    except BaseException as error:  # SystemExit and KeyboardInterrupt too: this is not our code
+        result.error = _describe(error)
+    result.modified = [k for k, v in probe.inputs.items() if not _same(v, given[k])]
+    return result
+
+
+def _copy(value):
+    return np.copy(value, order="K") if isinstance(value, np.ndarray) else value
+
+
+def _same(before, after):
+    return not isinstance(before, np.ndarray) or bool(np.array_equal(before, after))
+
+
+def _kind(value) -> str:
+    """The name of the type, with the subclasses of a type that will do under its name."""
+    for kind in (np.ndarray, bool):
+        if isinstance(value, kind):
+            return kind.__name__
+    if isinstance(value, (tuple, list)):
+        return f"{type(value).__name__} of {len(value)}"
+    return "bool" if isinstance(value, np.bool_) else type(value).__name__
+
+
+def _plain(value) -> np.ndarray:
+    """A copy as a plain array; of what holds no numbers, only the kind is kept."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    if not isinstance(value, (np.ndarray, np.generic, bool, int, float, str)):
+        return np.array([], dtype=str)
+    array = np.array(value, subok=False)
+    if array.dtype.kind not in "biufU":
+        raise TypeError(f"an array of dtype {array.dtype} was returned, not of numbers")
+    if array.size > LARGEST:
+        raise ValueError(f"an array of shape {array.shape} was returned, far too large")
+    return array
+
+
+def _describe(error: BaseException) -> str:
+    try:
+        text = " ".join(str(error).split())
+    except BaseException:
+        text = ""
+    name = type(error).__name__
+    return f"{name}: {textwrap.shorten(text, 200, placeholder='…')}" if text else name

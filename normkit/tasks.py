@@ -1,0 +1,254 @@
+"""The tasks of the course: how each answer is used, and on which probes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import starmap
+
+import numpy as np
+
+from normkit.functions import layer_norm, layer_norm_backward
+from normkit.judging import Verdict, judge
+from normkit.messages import N_
+from normkit.mistakes import combine
+from normkit.observing import TASKS, Named, Observation, Probe, Task, observe
+
+__all__ = ["TASKS", "Observation", "Probe", "Task", "Verdict", "judge", "observe"]
+
+
+# --- Probes of a norm over the last axis ------------------------------------------------------
+
+INTEGERS = N_("an array of integers")
+CONSTANT = N_("a token whose features are all equal")
+
+
+def _tokens(rng, *shape):
+    """Random tokens, each with its own mean and scale."""
+    rows = (*shape[:-1], 1)
+    return rng.normal(size=shape) * rng.uniform(0.5, 3, rows) + rng.normal(scale=2, size=rows)
+
+
+def _token_probe(rng, name, x, eps=1e-5, **options):
+    """Random gamma, beta and dy for x: with 1, 0 and 1, half of the mistakes stay unseen."""
+    features, dtype = x.shape[-1], x.dtype if x.dtype.kind == "f" else float
+    others = {
+        "gamma": rng.uniform(0.5, 2, features),
+        "beta": rng.normal(size=features),
+        "dy": rng.normal(size=x.shape),
+    }
+    others = {name: array.astype(dtype) for name, array in others.items()}
+    return Probe(name, {"x": x, **others, "eps": eps}, **options)
+
+
+def _token_probes(rng) -> list[Probe]:
+    """All sizes of an array differ, the square one aside, so that no axis passes for another."""
+    constant = _tokens(rng, 4, 5)
+    constant[1] = 3.0
+    single = _tokens(rng, 5, 6).astype(np.float32)
+    far = (rng.normal(scale=2, size=(3, 8)) + 10_000).astype(np.float32)
+    whole = rng.integers(-9, 10, size=(3, 7))
+    one = _token_probe
+    return [
+        one(rng, N_("a large eps, 0.1"), _tokens(rng, 3, 4), eps=0.1),
+        one(rng, N_("a batch of tokens"), _tokens(rng, 5, 7)),
+        one(rng, N_("a batch of sequences"), _tokens(rng, 2, 5, 3)),
+        one(rng, N_("a square array"), _tokens(rng, 4, 4), eps=0.01),
+        one(rng, N_("a single token"), _tokens(rng, 6)),
+        one(rng, N_("very small numbers"), _tokens(rng, 3, 5) * 1e-4),
+        one(rng, CONSTANT, constant),
+        one(rng, N_("a transposed array"), _tokens(rng, 6, 4).T),
+        one(rng, N_("an array of dtype float32"), single, tolerance=1e-4),
+        one(rng, N_("float32 numbers around 10 000"), far, tolerance=0.02, rough=True),
+        one(rng, INTEGERS, whole),
+    ]
+
+
+def _probes(
+    arrays: str, *worked: tuple, without: tuple[str, ...] = ()
+) -> Callable[[np.random.Generator], list[Probe]]:
+    """What draws the worked probes, then the random ones: values for these arrays, and eps."""
+    names = arrays.split()
+
+    def example(*values):
+        given = {k: np.array(v, dtype=float) for k, v in zip(names, values, strict=True)}
+        return Probe(N_("a worked example"), {**given, "eps": 1e-5})
+
+    def draw(rng):
+        return [*starmap(example, worked)] + [
+            replace(probe, inputs={name: probe.inputs[name] for name in (*names, "eps")})
+            for probe in _token_probes(rng)
+            if probe.name not in without
+        ]
+
+    return draw
+
+
+ROWS = [[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]]
+
+
+# --- Layer normalisation ----------------------------------------------------------------------
+
+
+def _use_forward(answer, x, gamma, beta, eps) -> Named:
+    yield "y", answer(x, gamma, beta, eps)
+
+
+def _use_backward(answer, dy, x, gamma, eps) -> Named:
+    result = answer(dy, x, gamma, eps)
+    names = "dx", "dgamma", "dbeta"
+    if isinstance(result, (tuple, list)) and len(result) == len(names):
+        yield from zip(names, result, strict=True)
+    else:
+        yield "result", result
+
+
+NEW = N_("the output of a new layer")
+TRAINED = N_("the output with loaded weights")
+
+
+def _use_layer(answer, dy, x, gamma, beta, eps) -> Named:
+    """A new layer, then one with trained weights; x shares its memory, to see it modified."""
+    import torch
+
+    x, dy, weight, bias = map(torch.from_numpy, (x, dy, gamma, beta))
+    layer = answer(x.shape[-1], eps=eps)
+    yield "state_dict()", _shapes(layer.state_dict().items())
+    layer = layer.to(x.dtype)
+    yield NEW, layer(x)
+    yield "named_parameters()", _shapes(layer.named_parameters())
+    layer.load_state_dict({"weight": weight, "bias": bias})
+    x = x.requires_grad_()
+    y = layer(x)
+    yield TRAINED, y
+    y.backward(dy)
+    yield from {"dx": x.grad, "dweight": layer.weight.grad, "dbias": layer.bias.grad}.items()
+
+
+def _shapes(named) -> str:
+    return " ".join(sorted(f"{name}{tuple(tensor.shape)}" for name, tensor in named))
+
+
+def _torch_layer():
+    from normkit.layers import LayerNorm
+
+    return LayerNorm
+
+
+# --- What layer normalisation does not see ----------------------------------------------------
+
+
+def shift_tokens(x):
+    """Add a constant to all features of a token; each token has its own."""
+    return x + np.arange(1, len(x) + 1)[:, None]
+
+
+def scale_tokens(x):
+    """Multiply all features of a token by a positive factor; each token has its own."""
+    return x * (np.arange(len(x)) + 1.7)[:, None]
+
+
+def scale_dataset(x):
+    """Multiply everything by 10."""
+    return 10 * x
+
+
+def negate_tokens(x):
+    """Change the sign of everything."""
+    return -x
+
+
+def shift_dataset(x):
+    """Add the same vector to every token."""
+    return x + np.arange(x.shape[-1])
+
+
+def scale_feature(x):
+    """Multiply the first feature of every token by 10."""
+    return np.concatenate([10 * x[:, :1], x[:, 1:]], axis=1)
+
+
+CHANGES = {
+    change.__name__: change
+    for change in (
+        shift_tokens,
+        scale_tokens,
+        scale_dataset,
+        negate_tokens,
+        shift_dataset,
+        scale_feature,
+    )
+}
+
+# Two more, on which the usual wrong experiments fail
+PLAIN = {"nothing": lambda x: x, "add_a_little": lambda x: x + 0.05 * np.eye(*x.shape)}
+
+NORMS = {
+    "layer_norm": lambda x: layer_norm(x, eps=0),
+    "centring": lambda x: x - x.mean(axis=-1, keepdims=True),
+    "identity": lambda x: x,
+}
+
+
+def _use_invariance(answer, x=None, norm="", change="") -> Named:
+    predictions, unchanged = answer
+    if x is None:
+        yield from ((f"predictions[{name!r}]", predictions.get(name)) for name in CHANGES)
+    else:
+        call = f"unchanged({norm}, {change}, x)"
+        yield call, unchanged(NORMS[norm], {**CHANGES, **PLAIN}[change], x)
+
+
+def _invariance_probes(rng):
+    trials = [("layer_norm", change) for change in (*CHANGES, *PLAIN)]
+    trials += [("centring", change) for change in CHANGES] + [("identity", "shift_tokens")]
+    given = [{"norm": n, "change": c, "x": _tokens(rng, 4, 5)} for n, c in trials]
+    return [Probe(N_("your predictions"), {})] + [Probe(N_("a random x"), g) for g in given]
+
+
+TASKS |= {
+    task.name: task
+    for task in (
+        Task(
+            "layer_norm/forward",
+            algorithm="layer_norm",
+            use=_use_forward,
+            reference=lambda: layer_norm,
+            probes=_probes(
+                "x gamma beta", (ROWS, [1, 1, 1], [0, 0, 0]), (ROWS, [1, 2, 3], [0, 0, 1])
+            ),
+            rows=("y",),
+        ),
+        Task(
+            "layer_norm/layer",
+            algorithm="LayerNorm",
+            use=_use_layer,
+            reference=_torch_layer,
+            probes=_probes(
+                "dy x gamma beta",
+                ([[1, 0, 0], [0, 1, 0]], ROWS, [1, 2, 3], [0, 0, 1]),
+                # torch has no mean of integers; and where a token is constant, two wrong layers
+                # that are alike may differ by a nan in the gradient
+                without=(INTEGERS, CONSTANT),
+            ),
+            rows=(NEW, TRAINED),
+        ),
+        Task(
+            "layer_norm/backward",
+            algorithm="layer_norm_backward",
+            use=_use_backward,
+            reference=lambda: layer_norm_backward,
+            probes=_probes(
+                "dy x gamma",
+                ([[1, 0, 0, 0]], [[0, 0, 3, 3]], [1, 1, 1, 1]),
+                ([[1, 1, 0, 2]], [[0, 0, 3, 3]], [1, 2, 1, 2]),
+                ([[1, 2, 3, 4]], [[1, 3, 5, 7]], [1, 1, 1, 1]),
+            ),
+        ),
+        Task(
+            "layer_norm/invariance",
+            algorithm="layer_norm_invariance",
+            use=_use_invariance,
+            reference=lambda: combine("layer_norm_invariance"),
+            probes=_invariance_probes,
+        ),
+    )
+}

@@ -1,0 +1,220 @@
+"""layer_norm and its gradient: against torch, finite differences and numbers worked by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from normkit import layer_norm, layer_norm_backward
+
+SHAPES = [(5,), (4, 7), (2, 3, 6), (2, 3, 4, 5), (4, 4), (3, 1)]
+LIBRARIES = {
+    "numpy": (np.asarray, np.asarray),
+    "torch": (torch.tensor, lambda t: t.detach().numpy()),
+    "jax": (jnp.asarray, np.asarray),
+}
+X = np.array([[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]])
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def draw(shape, seed=0):
+    """x, gamma, beta and dy, with a mean and a scale of its own for each token."""
+    rng = np.random.default_rng(seed)
+    rows = (*shape[:-1], 1)
+    x = rng.normal(size=shape) * rng.uniform(0.1, 5, rows) + rng.normal(scale=3, size=rows)
+    features = shape[-1:]
+    return x, rng.normal(size=features), rng.normal(size=features), rng.normal(size=shape)
+
+
+def torch_gradients(dy, x, gamma, beta, eps):
+    x, gamma, beta = (torch.tensor(a, requires_grad=True) for a in (x, gamma, beta))
+    functional.layer_norm(x, x.shape[-1:], gamma, beta, eps).backward(torch.tensor(dy))
+    return [a.grad.numpy() for a in (x, gamma, beta)]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("eps", [1e-5, 0.1])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_forward_and_backward_agree_with_torch(shape, eps, library):
+    make, back = LIBRARIES[library]
+    x, gamma, beta, dy = draw(shape)
+    expected = functional.layer_norm(*map(torch.tensor, (x,)), shape[-1:], eps=eps).numpy()
+    np.testing.assert_allclose(back(layer_norm(make(x), eps=eps)), expected, atol=1e-12)
+    y = back(layer_norm(make(x), make(gamma), make(beta), eps))
+    np.testing.assert_allclose(y, expected * gamma + beta, atol=1e-12)
+    gradients = layer_norm_backward(make(dy), make(x), make(gamma), eps)
+    right = torch_gradients(dy, x, gamma, beta, eps)
+    for ours, theirs in zip(gradients, right, strict=True):
+        np.testing.assert_allclose(back(ours), theirs, atol=1e-10)
+
+
+def test_the_gradient_is_what_finite_differences_find():
+    x, gamma, beta, dy = draw((3, 5))
+    step = 1e-6
+
+    def slope(argument, name):
+        found = np.zeros_like(argument)
+        for index in np.ndindex(argument.shape):
+            losses = []
+            for sign in (1, -1):
+                moved = argument.copy()
+                moved[index] += sign * step
+                inputs = {"x": x, "gamma": gamma, "beta": beta, name: moved}
+                losses.append((dy * layer_norm(**inputs)).sum())
+            found[index] = (losses[0] - losses[1]) / (2 * step)
+        return found
+
+    expected = slope(x, "x"), slope(gamma, "gamma"), slope(beta, "beta")
+    for ours, found in zip(layer_norm_backward(dy, x, gamma), expected, strict=True):
+        np.testing.assert_allclose(ours, found, rtol=1e-6, atol=1e-7)
+
+
+def test_the_worked_example():
+    plain = [[0, -1.2238, 1.2238], [1.4140, -0.7070, -0.7070]]
+    affine = [[0, -2.4477, 4.6715], [1.4140, -1.4140, -1.1210]]
+    np.testing.assert_allclose(layer_norm(X), plain, atol=5e-5)
+    gamma, beta = np.array([1, 2, 3]), np.array([0, 0, 1])
+    np.testing.assert_allclose(layer_norm(X, gamma, beta), affine, atol=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("x", "gamma", "dy", "dx"),
+    [
+        ([0, 0, 3, 3], [1, 1, 1, 1], [1, 0, 0, 0], [1 / 3, -1 / 3, 0, 0]),
+        ([0, 0, 3, 3], [1, 2, 1, 2], [1, 1, 0, 2], [-1 / 3, 1 / 3, -4 / 3, 4 / 3]),
+        ([1, 3, 5, 7], [1, 1, 1, 1], [1, 2, 3, 4], [0, 0, 0, 0]),
+        ([2, 0, 4], [1, 1, 1], [1, 0, 0], [0.408248, -0.204124, -0.204124]),
+        ([1, 3], [1, 1], [5, -2], [0, 0]),
+    ],
+)
+def test_gradients_worked_by_hand(x, gamma, dy, dx):
+    arrays = (np.array(a, dtype=float) for a in (dy, x, gamma))
+    np.testing.assert_allclose(layer_norm_backward(*arrays, eps=0)[0], dx, atol=1e-6)
+
+
+def test_the_gradient_of_a_token_sums_to_zero():
+    x, gamma, _, dy = draw((6, 7))
+    dx = layer_norm_backward(dy, x, gamma)[0]
+    np.testing.assert_allclose(dx.sum(axis=-1), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_half_precision_is_rounded_once_at_the_end(library):
+    make, _ = LIBRARIES[library]
+    half = {"numpy": np.float16, "torch": torch.bfloat16, "jax": jnp.bfloat16}[library]
+    single = {"numpy": np.float32, "torch": torch.float32, "jax": jnp.float32}[library]
+
+    def cast(array, dtype):
+        return array.to(dtype) if library == "torch" else array.astype(dtype)
+
+    x, gamma, beta, dy = (cast(make(a), half) for a in draw((4, 64)))
+    x = cast(200 * x, half)  # squares beyond the largest float16
+    wide = [cast(a, single) for a in (x, gamma, beta, dy)]
+    y = layer_norm(x, gamma, beta)
+    assert y.dtype == half
+    assert (y == cast(layer_norm(*wide[:3]), half)).all()
+    gradients = layer_norm_backward(dy, x, gamma)
+    assert all(g.dtype == half for g in gradients)
+    right = layer_norm_backward(wide[3], wide[0], wide[1])
+    assert all((g == cast(r, half)).all() for g, r in zip(gradients, right, strict=True))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8"])
+def test_integers_become_the_default_float(library, dtype):
+    make, back = LIBRARIES[library]
+    x = np.array([[1, 5, 9], [100, 90, 110]], dtype=dtype)
+    y = layer_norm(make(x))
+    default = {"numpy": np.float64, "torch": torch.float32, "jax": jnp.zeros(()).dtype}[library]
+    assert y.dtype == default
+    np.testing.assert_allclose(back(y), layer_norm(x.astype(float)), rtol=1e-5)
+
+
+def test_parameters_may_have_another_precision():
+    x, gamma, beta, dy = draw((2, 3))
+    single = x.astype(np.float32)
+    assert layer_norm(single, gamma, beta).dtype == np.float32
+    dx, dgamma, dbeta = layer_norm_backward(dy, single, gamma)
+    assert (dx.dtype, dgamma.dtype, dbeta.dtype) == (np.float32, np.float64, np.float64)
+
+
+def test_a_large_mean_costs_no_more_digits_than_it_must():
+    x = draw((3, 1024))[0] * 0.1 + 10_000
+    single = x.astype(np.float32)
+    np.testing.assert_allclose(layer_norm(single), layer_norm(single.astype(float)), atol=5e-2)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0, -1e6])
+def test_a_constant_token_becomes_beta(value):
+    beta = np.array([1.0, 2.0, 3.0])
+    assert (layer_norm(np.full((2, 3), value), np.ones(3), beta) == beta).all()
+
+
+def test_any_layout_and_the_inputs_stay_as_they_are():
+    x, gamma, beta, dy = draw((6, 4))
+    x, dy = x.T, dy.T
+    gamma, beta = np.ones(12)[::2] * 2, np.arange(12.0)[::-2]
+    arrays = (x, gamma, beta, dy)
+    before = [a.copy() for a in arrays]
+    y = layer_norm(x, gamma, beta)
+    np.testing.assert_allclose(y, layer_norm(x.copy(), gamma.copy(), beta.copy()))
+    layer_norm_backward(dy, x, gamma)
+    assert all((a == b).all() for a, b in zip(arrays, before, strict=True))
+
+
+def test_examples_do_not_see_each_other():
+    x, gamma, beta, _ = draw((4, 6))
+    y = layer_norm(x, gamma, beta)
+    x[2] = 100
+    assert (np.delete(layer_norm(x, gamma, beta), 2, 0) == np.delete(y, 2, 0)).all()
+
+
+def test_torch_differentiates_through_it():
+    x, gamma, beta, dy = draw((2, 3, 4))
+    tensors = [torch.tensor(a, requires_grad=True) for a in (x, gamma, beta)]
+    layer_norm(*tensors).backward(torch.tensor(dy))
+    for tensor, right in zip(tensors, layer_norm_backward(dy, x, gamma), strict=True):
+        np.testing.assert_allclose(tensor.grad, right, atol=1e-12)
+
+
+def test_jax_differentiates_and_compiles_it():
+    x, gamma, beta, dy = draw((2, 3, 4))
+
+    def loss(x, gamma, beta):
+        return (dy * layer_norm(x, gamma, beta)).sum()
+
+    found = jax.jit(jax.grad(loss, argnums=(0, 1, 2)))(*map(jnp.asarray, (x, gamma, beta)))
+    compiled = jax.jit(layer_norm_backward)(*map(jnp.asarray, (dy, x, gamma)))
+    for ours, auto, right in zip(compiled, found, layer_norm_backward(dy, x, gamma), strict=True):
+        np.testing.assert_allclose(auto, right, atol=1e-12)
+        np.testing.assert_allclose(ours, right, atol=1e-12)
+
+
+@pytest.mark.parametrize("gamma", [np.ones((2, 3)), np.ones(2), np.ones((3, 1)), np.ones(())])
+def test_a_parameter_of_another_shape_is_refused(gamma):
+    with pytest.raises(ValueError, match=r"must have shape \(3,\), one number per feature"):
+        layer_norm(X, gamma)
+    with pytest.raises(ValueError, match="beta must have shape"):
+        layer_norm(X, np.ones(3), gamma)
+    with pytest.raises(ValueError, match="gamma must have shape"):
+        layer_norm_backward(X, X, gamma)
+
+
+def test_what_is_no_array_is_refused():
+    with pytest.raises(TypeError, match=r"x must be an array, not a list: write np\.array\(x\)"):
+        layer_norm([[1.0, 2.0]])
+    with pytest.raises(TypeError, match="gamma must be an array, not a float"):
+        layer_norm(X, 1.0)
+    with pytest.raises(ValueError, match="at least one axis"):
+        layer_norm(np.float64(3))
+    with pytest.raises(TypeError, match=r"one library.*x: ndarray, gamma: Tensor"):
+        layer_norm(X, torch.ones(3))
+    with pytest.raises(ValueError, match=r"dy must have the shape of x, \(2, 3\)"):
+        layer_norm_backward(np.ones(3), X)

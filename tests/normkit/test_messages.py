@@ -1,0 +1,62 @@
+"""The language of feedback."""
+
+import pytest
+
+from normkit import diagnose, layer_norm, messages, speak
+from normkit.mistakes import MISTAKES
+
+PO = """
+msgid ""
+msgstr "Content-Type: text/plain; charset=utf-8\\n"
+
+msgid "✓ {task}: right on all {count} inputs."
+msgstr "✓ {task} : juste sur les {count} entrées."
+
+#, fuzzy
+msgid "expected"
+msgstr "peut-être"
+"""
+
+
+def french():
+    """fr"""
+
+
+def english():
+    """en"""
+
+
+@pytest.fixture
+def catalogue(tmp_path, monkeypatch):
+    (tmp_path / "fr.po").write_text(PO, "utf-8")
+    monkeypatch.setattr(messages, "CATALOGUES", (f"{tmp_path}/{{language}}.po",))
+    messages._catalogue.cache_clear()
+    yield
+    speak(english)
+    messages._catalogue.cache_clear()
+
+
+def test_feedback_speaks_the_language_of_the_notebook(catalogue, capsys):
+    assert speak(french) is french
+    diagnose(layer_norm, "layer_norm/forward")
+    assert capsys.readouterr().out == "✓ layer_norm/forward : juste sur les 13 entrées.\n"
+    diagnose(MISTAKES[0].wrong, "layer_norm/forward")
+    assert "fr/layer_norm.html#ln-mistake-unbiased-variance" in capsys.readouterr().out
+
+
+def test_what_is_not_translated_is_english(catalogue):
+    translate = messages.translator("fr")
+    assert translate("expected") == "expected"
+    assert translate("no such message") == "no such message"
+    assert messages.translator("zh")("expected") == "expected"
+
+
+@pytest.mark.parametrize("docstring", [None, "", "klingon", "français"])
+def test_an_unknown_language_is_english(catalogue, docstring):
+    def language():
+        pass
+
+    language.__doc__ = docstring
+    speak(french)
+    speak(language)
+    assert messages.current_language() == "en"

@@ -1,0 +1,63 @@
+"""Figures: words are text, formulas are paths, and the same figure is the same file."""
+
+import re
+
+import pytest
+from IPython.display import SVG
+
+from normkit import plotting
+
+NUMBER = re.compile(r"-?\d")  # the labels of the ticks
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What a page displays, in order."""
+    outputs = []
+    monkeypatch.setattr("IPython.display.display", outputs.append)
+    return outputs
+
+
+def figure():
+    with plotting.draw(3, 2) as (_, axes):
+        axes.plot([0, 1], [0, 1])
+        axes.set_title("some words")
+        axes.set_xlabel(r"$\sqrt{\sigma^2 + \varepsilon}$")
+
+
+def test_words_stay_text_and_formulas_become_paths(shown):
+    figure()
+    (svg,) = shown
+    assert isinstance(svg, SVG)
+    words = [word for word in re.findall(r">([^<]+)</text>", svg.data) if not NUMBER.match(word)]
+    assert words == ["some words"]
+
+
+def test_same_figure_same_file(shown):
+    figure()
+    figure()
+    assert shown[0].data == shown[1].data
+    assert "<dc:date>" not in shown[0].data
+
+
+def test_bare_axes(shown):
+    with plotting.draw(axis=False, ncols=2) as (_, panels):
+        assert not any(panel.axison for panel in panels)
+
+
+def documented(x):
+    """Return x.
+
+    In two lines.
+    """
+    return x
+
+
+def plain(x):
+    return x
+
+
+def test_listing_leaves_docstrings_out():
+    assert plotting.listing(documented, plain).data == (
+        "```python\ndef documented(x):\n    return x\n\n\ndef plain(x):\n    return x\n```"
+    )

@@ -1,0 +1,84 @@
+"""The real site, as a reader gets it: no warning, nothing broken, one language a page."""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pytest
+from bs4 import BeautifulSoup
+
+from press.__main__ import SITE, site
+from press.catalogue import LANGUAGES
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[Path, BeautifulSoup]:
+    site()
+    found = {path: BeautifulSoup(path.read_text("utf-8"), "lxml") for path in SITE.rglob("*.html")}
+    assert len(found) > len(LANGUAGES)
+    return found
+
+
+def test_every_link_leads_somewhere(pages):
+    ids = {page: {e["id"] for e in soup.find_all(id=True)} for page, soup in pages.items()}
+    broken = []
+    for page, soup in pages.items():
+        for element in soup.find_all(["a", "link", "script", "img"]):
+            url = urlparse(element.get("href") or element.get("src") or "")
+            if url.scheme or url.netloc:
+                continue
+            target = (page.parent / unquote(url.path)).resolve() if url.path else page.resolve()
+            known = ids.get(SITE / target.relative_to(SITE.resolve()))
+            if not target.exists() or (
+                url.fragment and known is not None and url.fragment not in known
+            ):
+                broken.append(f"{page}: {url.geturl()}")
+    assert broken == []
+
+
+def test_the_same_pages_exist_in_every_language(pages):
+    names = {
+        language: {p.relative_to(SITE / language).as_posix() for p in pages if language in p.parts}
+        for language in LANGUAGES
+    }
+    assert names["en"] == names["fr"] == names["zh"]
+
+
+def test_nothing_is_loaded_from_elsewhere(pages):
+    for page, soup in pages.items():
+        loaded = [e.get("src") or e.get("href") for e in soup.find_all(["script", "img"])]
+        loaded += [e["href"] for e in soup.find_all("link") if "stylesheet" in e.get("rel", [])]
+        assert not [url for url in loaded if url and urlparse(url).netloc], page
+    for sheet in SITE.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)[\"' ]*(https?:)?//", sheet.read_text("utf-8")), sheet
+
+
+def test_no_markup_shows_as_it_is(pages):
+    for page, soup in pages.items():
+        article = soup.find("article")
+        if article is None:
+            continue
+        for code in article.select("pre, code, .katex, script"):
+            code.decompose()
+        shown = article.get_text()
+        assert not re.search(r"\*\*|\$|\\\(|\{[a-z:]+\}`", shown), page
+
+
+def test_every_figure_has_words_in_the_language_of_the_page(pages):
+    chinese = re.compile("[\u4e00-\u9fff]")
+    for page, soup in pages.items():
+        for image in soup.select("article img"):
+            assert len(image["alt"]) > 20, page
+            assert bool(chinese.search(image["alt"])) == ("zh" in page.parts), page
+            drawing = (page.parent / image["src"]).read_text("utf-8")
+            assert bool(chinese.search(drawing)) == ("zh" in page.parts), image["src"]
+
+
+def test_every_mistake_leads_to_its_place_in_the_book(pages):
+    from normkit.mistakes import MISTAKES
+
+    for language in LANGUAGES:
+        for mistake in MISTAKES:
+            assert pages[SITE / language / f"{mistake.page}.html"].find(id=mistake.label), (
+                mistake.name
+            )
