@@ -4,11 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from press import PressError, catalogue, sources, stage
-from press.catalogue import LANGUAGES
+from press import LANGUAGES, PressError, catalogue, sources, stage
 
 SITE, BUILD = Path("_build/site"), Path("_build")
-TRANSLATIONS = LANGUAGES[1:]
+TRANSLATIONS = list(LANGUAGES)[1:]
 
 
 def build() -> None:

@@ -10,11 +10,9 @@ from pathlib import Path
 from babel.messages.catalog import Catalog, Message
 from babel.messages.pofile import read_po, write_po
 
-from press import PressError
+from press import LANGUAGES, PressError
 from press.markup import problems
 
-LANGUAGES = ("en", "fr", "zh")
-LOCALES = {"fr": "fr", "zh": "zh_CN"}  # for Babel
 LOCALE = Path("locale")
 
 
@@ -124,10 +122,12 @@ def _finished(message: Message) -> bool:
 def _read(language: str, domain: str, folder: Path) -> Catalog:
     path = _path(language, domain, folder)
     if not path.exists():
-        return Catalog(locale=LOCALES[language], charset="utf-8")
+        return Catalog(locale=LANGUAGES[language].sphinx, charset="utf-8")
     with path.open("rb") as file:
         try:
-            return read_po(file, locale=LOCALES[language], charset="utf-8", abort_invalid=True)
+            return read_po(
+                file, locale=LANGUAGES[language].sphinx, charset="utf-8", abort_invalid=True
+            )
         except Exception as error:  # Babel's PoFileError names the line
             raise PressError(f"{path}: not a catalogue: {error}") from error
 

@@ -19,6 +19,8 @@ from press import PressError
 from press.blocks import EXTENSIONS
 
 TIMEOUT = 120  # seconds for one cell
+# One box for what a cell prints; no warnings of the kernel's between the bars.
+CLIENT = {"coalesce_streams": True, "extra_arguments": ["--log-level=ERROR"]}
 
 
 def read(path: Path) -> NotebookNode:
@@ -59,12 +61,12 @@ def run(paths: Iterable[Path], cache: Path, inputs: Iterable[Path] = ()) -> list
         A cell raises: names page and line, with the traceback.
     """
     store = get_cache(cache)
-    digest = _digest(inputs)
+    digest = _digest([*inputs, Path(__file__)])
     notebooks = {path: read(path) for path in paths}
     for notebook in notebooks.values():
         # jupyter-cache looks at the cells and at this block only.
         notebook.metadata.kernelspec["inputs"] = digest
-    stale = [path for path, notebook in notebooks.items() if not _known(store, notebook)]
+    stale = [path for path, notebook in notebooks.items() if not _done(store, notebook)]
     for path, result in _execute({path: notebooks[path] for path in stale}):
         if result.err:
             raise PressError(_failure(result))
@@ -73,15 +75,20 @@ def run(paths: Iterable[Path], cache: Path, inputs: Iterable[Path] = ()) -> list
     return [_finished(store, notebook) for notebook in notebooks.values()]
 
 
-def _known(store, notebook: NotebookNode) -> bool:
+def _done(store, notebook: NotebookNode) -> bool:
     try:
-        return bool(store.match_cache_notebook(notebook))
+        return not _has_code(notebook) or bool(store.match_cache_notebook(notebook))
     except KeyError:
         return False
 
 
+def _has_code(notebook: NotebookNode) -> bool:
+    return any(cell.cell_type == "code" for cell in notebook.cells)
+
+
 def _finished(store, notebook: NotebookNode) -> NotebookNode:
-    _, notebook = store.merge_match_into_notebook(notebook)
+    if _has_code(notebook):
+        _, notebook = store.merge_match_into_notebook(notebook)
     del notebook.metadata.kernelspec["inputs"]
     return notebook
 
@@ -95,9 +102,7 @@ def _execute(notebooks: dict[Path, NotebookNode]) -> Iterable[tuple[Path, Execut
         tqdm(total=len(notebooks), desc="Running pages", unit="page") as bar,
     ):
         jobs = {
-            pool.submit(
-                single_nb_execution, nb, str(path.parent), TIMEOUT, False, coalesce_streams=True
-            ): path
+            pool.submit(single_nb_execution, nb, str(path.parent), TIMEOUT, False, **CLIENT): path
             for path, nb in notebooks.items()
         }
         for job in as_completed(jobs):

@@ -1,21 +1,21 @@
 """Everything that has words to translate, by domain: each domain is one catalogue."""
 
 from collections.abc import Iterator
+from itertools import starmap
 from pathlib import Path
 
 import yaml
 from babel.messages.extract import extract_from_dir
 from nbformat import NotebookNode
 
-from press import code, run
+from press import code, run, typeset
 from press.blocks import Block
 from press.catalogue import Entry
 from press.translate import messages
 
 BOOK, SOLUTIONS = Path("book"), Path("solutions")
-TOC, CONFIG = Path("_toc.yml"), Path("_config.yml")
+TOC = Path("_toc.yml")
 CACHE = Path("_build/cache")
-METHODS = [("**.py", "python"), ("**.html", "jinja2.ext:babel_extract")]
 
 
 def book() -> dict[str, NotebookNode]:
@@ -40,8 +40,8 @@ def entries() -> dict[str, list[Entry]]:
     domains = {f"book/{name}": _of_notebook(page) for name, page in book().items()}
     domains["book/code"] = [entry for path in programs() for entry in _of_program(path)]
     domains |= {f"solutions/{name}": _of_notebook(nb) for name, nb in assignments().items()}
-    domains["site"] = [*_of_contents(), *_of_package(Path("press/site"))]
-    domains["normkit"] = list(_of_package(Path("normkit")))
+    domains["site"] = [*_of_contents(), *starmap(_entry, typeset.messages())]
+    domains["normkit"] = list(_of_normkit())
     return domains
 
 
@@ -57,19 +57,21 @@ def _of_program(path: Path) -> Iterator[Entry]:
 
 
 def _of_contents() -> Iterator[Entry]:
-    """Yield the book's title, and the captions and titles of the table of contents."""
-    config = yaml.safe_load(CONFIG.read_text("utf-8"))
-    yield Entry(config["title"], "message", str(CONFIG), 1)
+    """Yield the captions and titles of the table of contents."""
     contents = yaml.safe_load(TOC.read_text("utf-8"))
     for part in contents.get("parts", []):
-        yield Entry(part["caption"], "message", str(TOC), 1)
-        for chapter in part["chapters"]:
-            if "title" in chapter:
-                yield Entry(chapter["title"], "message", str(TOC), 1)
+        for item in [part, *part["chapters"]]:
+            for words in (item.get("caption"), item.get("title")):
+                if words:
+                    yield _entry(str(TOC), 1, words)
 
 
-def _of_package(folder: Path) -> Iterator[Entry]:
-    """Yield the strings that a package marks with _() or N_()."""
-    found = extract_from_dir(folder, METHODS, keywords={"_": None, "N_": None})
+def _of_normkit() -> Iterator[Entry]:
+    """Yield the strings that the package marks with _() or N_()."""
+    found = extract_from_dir("normkit", [("**.py", "python")], keywords={"_": None, "N_": None})
     for file, line, message, *_ in sorted(found, key=lambda item: item[:2]):
-        yield Entry(message, "message", (folder / file).as_posix(), line)
+        yield _entry(f"normkit/{file}", line, message)
+
+
+def _entry(path: str, line: int, message: str) -> Entry:
+    return Entry(message, "message", path, line)

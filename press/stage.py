@@ -7,8 +7,8 @@ import nbformat
 import yaml
 from nbformat import NotebookNode
 
-from press import code, sources
-from press.catalogue import LANGUAGES, load
+from press import LANGUAGES, code, sources
+from press.catalogue import load
 from press.translate import translate
 
 STAGE = Path("_build/stage")

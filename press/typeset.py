@@ -21,9 +21,8 @@ from babel.messages import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 
-from press import PressError
+from press import LANGUAGES, PressError
 from press.site import HERE as SITE
-from press.site import LANGUAGES
 
 ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "_config.yml"

@@ -7,8 +7,8 @@ from urllib.parse import unquote, urlparse
 import pytest
 from bs4 import BeautifulSoup
 
+from press import LANGUAGES
 from press.__main__ import SITE, site
-from press.catalogue import LANGUAGES
 
 
 @pytest.fixture(scope="module")

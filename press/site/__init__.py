@@ -1,0 +1,122 @@
+"""The site: what this course changes in Sphinx and its theme, as one Sphinx extension."""
+
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.locale import _
+from sphinx.util import logging
+from sphinx.util.images import get_image_size
+
+from press import LANGUAGES
+
+from . import references
+from .search import ChineseBigrams, FoldedFrench
+
+HERE = Path(__file__).parent
+log = logging.getLogger(__name__)
+
+
+def set_strings(app: Sphinx) -> None:
+    """Set the strings that extensions and themes take from the configuration."""
+    app.builder.theme_options["search_bar_text"] = str(_("Search the course"))
+    app.builder.theme_options["toc_title"] = str(_("On this page"))
+
+
+def theirs() -> list[str]:
+    """What Sphinx and its themes say, but do not say (or say badly) in French or Chinese."""
+    return [
+        _("Color mode"),
+        _("Link to this code"),
+        _("Link to this equation"),
+        _("Link to this heading"),
+        _("Link to this image"),
+        _("Link to this table"),
+        _("System Settings"),
+        _("next"),
+        _("previous"),
+    ]
+
+
+def describe(doctree: nodes.document | None, longest: int = 200) -> str:
+    """The page's first paragraph, for search engines."""
+    paragraphs = doctree.findall(nodes.paragraph) if doctree else ()
+    first = next((p for p in paragraphs if isinstance(p.parent, nodes.section)), None)
+    text = re.sub(r" *\[\d+\]", "", " ".join(first.astext().split())) if first else ""
+    if len(text) <= longest:
+        return text
+    return (text[:longest].rpartition(" ")[0] or text[:longest]) + "…"
+
+
+def prompts() -> dict[str, str]:
+    """MyST-NB's prompts on what unfolds; it lets us translate only a part of each."""
+    return {
+        "Show code cell source": _("Show the code"),
+        "Hide code cell source": _("Hide the code"),
+        "Show code cell output": _("Show the output"),
+        "Hide code cell output": _("Hide the output"),
+        "Show code cell content": _("Show the code and its output"),
+        "Hide code cell content": _("Hide the code and its output"),
+    }
+
+
+def complete_page(app: Sphinx, page: str, template: str, context: dict, doctree) -> None:
+    """Give the page its language and description; name what scrolls and what unfolds."""
+    context["language"] = LANGUAGES[context["site"]["language"]].html
+    context["description"] = describe(doctree)
+    body = context.get("body", "").replace(' aria-label="Toggle hidden content"', "")
+    for theirs, ours in prompts().items():
+        body = re.sub(f'(admonition-title">){theirs}s?(</p>)', rf"\1{ours}\2", body)
+    # attributes give way to the style sheet where a phone is narrower; docutils' styles do not
+    body = re.sub(r'style="width: (\d+)px; height: (\d+)px;"', r'width="\1" height="\2"', body)
+    formula = _("Formula")
+    scrolls = f'<div tabindex="0" role="group" aria-label="{formula}" class="math '
+    context["body"] = body.replace('<div class="math ', scrolls)
+
+
+def complete_images(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Say how large each image is, so that the text does not jump; insist on an alt text."""
+    for image in doctree.findall(nodes.image):
+        if not image.get("alt"):
+            log.warning("an image has no alt text: add `alt`", location=image)
+        size = get_image_size(Path(app.srcdir, image["uri"]))
+        if size and "width" not in image:
+            image["width"], image["height"] = (str(n) for n in size)
+
+
+def rewrite_all_if_titles_changed(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Every sidebar shows every title, which Sphinx does not know."""
+    titles = {page: title.astext() for page, title in env.titles.items()}
+    before, env.site_titles = getattr(env, "site_titles", titles), titles
+    return [] if before == titles else sorted(env.found_docs)
+
+
+def sweep(app: Sphinx, exception: Exception | None) -> None:
+    """Remove what pages that are gone, or changed, have left in the output."""
+    if exception:
+        return
+    env, out = app.env, Path(app.outdir)
+    pages = {*env.found_docs, "search"}
+    keep = {f"{page}.html" for page in pages}
+    keep |= {f"_sources/{env.doc2path(page, base=False)}" for page in env.found_docs}
+    keep |= {f"_images/{name}" for _docs, name in env.images.values()}
+    keep |= {f"_downloads/{name}" for _docs, name in env.dlfiles.values()}
+    for file in out.rglob("*"):
+        name = file.relative_to(out).as_posix()
+        if file.is_file() and re.search(r"\.html$|^_(sources|images|downloads)/", name):
+            file.unlink() if name not in keep else None
+
+
+def setup(app: Sphinx) -> dict:
+    """Register all this with Sphinx."""
+    references.register()
+    app.add_search_language(FoldedFrench)
+    app.add_search_language(ChineseBigrams)
+    app.connect("builder-inited", set_strings, priority=100)
+    app.connect("doctree-resolved", complete_images)
+    app.connect("env-updated", rewrite_all_if_titles_changed)
+    app.connect("html-page-context", complete_page, priority=900)
+    app.connect("build-finished", sweep)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,91 @@
+// Finishes the built pages in one pass: formulas by KaTeX, one purged style sheet, one small icon font.
+// Reads a job from stdin: {pages: [[from, to, name]], styles: [file], scripts: [file], icons: file, out: folder}
+import { createRequire } from "node:module";
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+const require = createRequire(join(process.cwd(), "package.json")); // what npm installed there
+const katex = require("katex");
+const { PurgeCSS } = require("purgecss");
+const subsetFont = require("subset-font");
+
+const job = JSON.parse(readFileSync(0, "utf8"));
+const errors = [];
+
+function write(file, content) {
+  const data = Buffer.from(content);
+  if (existsSync(file) && data.equals(readFileSync(file))) return;
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, data);
+}
+
+const ENTITIES = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&amp;": "&" };
+const unescape = (html) => html.replace(/&(lt|gt|quot|#39|amp);/g, (entity) => ENTITIES[entity]);
+
+const rendered = new Map(); // the same formulas come back in every language
+function render(tex, displayMode) {
+  const key = displayMode + tex;
+  if (!rendered.has(key)) {
+    if (/\\begin\{(align|gather|equation|alignat)\}/.test(tex)) {
+      throw new Error("would be numbered twice: write \\begin{aligned} inside $$ instead");
+    }
+    rendered.set(key, katex.renderToString(tex, { displayMode, strict: "error", trust: false }));
+  }
+  return rendered.get(key);
+}
+
+// Sphinx writes <span class="math …">\(…\)</span> and <div … class="math …">number \[…\]</div>.
+const MATH = /(<(span|div)[^>]* class="math [^>]*>(?:\s*<span class="eqno">.*?<\/span>)?)\s*(?:\\([([]))?(.*?)(?:\\[)\]])?\s*<\/\2>(?=(\u202f?[.,;:!?)»]?))/gs;
+const GLUE = "\u2060"; // or a line might begin with the punctuation that follows a formula
+
+function renderPage(html, name) {
+  return html.replace(MATH, (_, head, tag, open, tex, next) => {
+    try {
+      return `${head}${render(unescape(tex), tag === "div")}</${tag}>${tag === "span" && next ? GLUE : ""}`;
+    } catch (error) {
+      errors.push(`${name}: ${error.message}\n    ${unescape(tex).trim()}`);
+      return "";
+    }
+  });
+}
+
+async function style(pages) {
+  const words = new Set([...pages, ...scripts].flatMap((text) => text.match(/[\w-]+/g)));
+  const css = job.styles.map((file) => readFileSync(file, "utf8")).join("\n")
+    .replace(/@font-face\{[^}]*Font Awesome[^}]*\}/g, "") // replaced by ours, below
+    .replace(/@import [^;]*;/g, "")
+    .replace(/url\((?!["']?data:)[^)]*\)/g, "none") // Sphinx's bullets, which are not copied
+    .replace(/\/\*.*?\*\//gs, "");
+  const [purged] = await new PurgeCSS().purge({
+    content: [{ raw: [...words].join(" "), extension: "html" }],
+    css: [{ raw: css }],
+    keyframes: true,
+    safelist: { greedy: [/data-theme/] },
+  });
+  return purged.css;
+}
+
+async function assets(css) {
+  const icons = [...css.matchAll(/[\ue000-\uf8ff]|\\(f[0-9a-f]{3})/g)]
+    .map(([char, code]) => code ? String.fromCodePoint(parseInt(code, 16)) : char).join("");
+  const font = await subsetFont(readFileSync(job.icons), icons, { targetFormat: "woff2" });
+  write(join(job.out, "icons.woff2"), font);
+  const dist = join(process.cwd(), "node_modules/katex/dist");
+  for (const file of readdirSync(join(dist, "fonts")).filter((file) => file.endsWith(".woff2"))) {
+    write(join(job.out, "fonts", file), readFileSync(join(dist, "fonts", file)));
+  }
+  const math = readFileSync(join(dist, "katex.min.css"), "utf8")
+    .replace(/,url\([^)]*\.(woff|ttf)\) format\("[^"]*"\)/g, "");
+  const iconFace = '@font-face{font-family:"Font Awesome 6 Free";font-weight:900;font-display:block;src:url(icons.woff2)}';
+  write(join(job.out, "book.css"), [iconFace, math, css].join("\n"));
+}
+
+const pages = job.pages.map(([from, , name]) => renderPage(readFileSync(from, "utf8"), name));
+if (errors.length) {
+  console.error(errors.join("\n"));
+  process.exit(1);
+}
+job.pages.forEach(([, to], i) => write(to, pages[i]));
+const scripts = job.scripts.map((file) => readFileSync(file, "utf8").replace(/^\/\/# source.*$/m, ""));
+write(join(job.out, "theme.js"), scripts.join("\n"));
+await assets(await style(pages));
