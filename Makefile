@@ -16,7 +16,6 @@ test: $(READY)  ## run everything that guards the project
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(RUN) -m press check
-	@$(RUN) -m press build
 	@$(RUN) -m pytest
 
 serve: all  ## build, then serve the site on http://localhost:8000

@@ -75,7 +75,7 @@ def _groups(source: str) -> Iterator[list[tokenize.TokenInfo]]:
         yield group
 
 
-def _docstrings(source: str, tree: ast.AST, turn: Turn) -> Iterator[_Edit]:
+def _docstrings(source: str, tree: ast.Module, turn: Turn) -> Iterator[_Edit]:
     for node in _documented(tree):
         value = node.body[0].value
         start = _offset(source, value.lineno, value.col_offset, utf8=True)
@@ -94,10 +94,12 @@ def _docstrings(source: str, tree: ast.AST, turn: Turn) -> Iterator[_Edit]:
             yield start, end, opening + body + end_of_line + closing
 
 
-def _documented(tree: ast.AST) -> Iterator[ast.AST]:
+def _documented(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield what has a docstring. A lone string is what a cell shows, not its docstring."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    for node in ast.walk(tree):
-        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
+    owners = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    for node in [tree, *owners] if len(tree.body) > 1 else owners:
+        if ast.get_docstring(node, clean=False) is not None:
             yield node
 
 

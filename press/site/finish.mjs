@@ -35,13 +35,14 @@ function render(tex, displayMode) {
 }
 
 // Sphinx writes <span class="math …">\(…\)</span> and <div … class="math …">number \[…\]</div>.
-const MATH = /(<(span|div)[^>]* class="math [^>]*>(?:\s*<span class="eqno">.*?<\/span>)?)\s*(?:\\([([]))?(.*?)(?:\\[)\]])?\s*<\/\2>(?=(\u202f?[.,;:!?)»]?))/gs;
-const GLUE = "\u2060"; // or a line might begin with the punctuation that follows a formula
+const MATH = /(<(span|div)[^>]* class="math [^>]*>(?:\s*<span class="eqno">.*?<\/span>)?)\s*(?:\\([([]))?(.*?)(?:\\[)\]])?\s*<\/\2>(\u202f?[.,;:!?)»，。、；：！？）]+)?/gs;
 
 function renderPage(html, name) {
-  return html.replace(MATH, (_, head, tag, open, tex, next) => {
+  return html.replace(MATH, (_, head, tag, open, tex, mark = "") => {
     try {
-      return `${head}${render(unescape(tex), tag === "div")}</${tag}>${tag === "span" && next ? GLUE : ""}`;
+      const math = `${head}${render(unescape(tex), tag === "div")}</${tag}>${mark}`;
+      // or a line could begin with the mark; a long formula may break, and so its mark too
+      return mark && tex.length < 40 ? `<span class="together">${math}</span>` : math;
     } catch (error) {
       errors.push(`${name}: ${error.message}\n    ${unescape(tex).trim()}`);
       return "";

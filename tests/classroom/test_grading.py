@@ -85,7 +85,7 @@ HANDED_IN = {
     "abel": "My answers are in the mail.",
     "abigail": None,
     "ada": filled("en", **ANSWERS),
-    "blaise": filled("fr", **{**ANSWERS, "written": "Parce que la moyenne est par jeton."}),
+    "blaise": filled("fr", **{**ANSWERS, "written": "Parce que la moyenne est par token."}),
     "carl": filled(
         "fr",
         forward=UNBIASED,
@@ -221,7 +221,7 @@ def test_good_submissions_are_not_reported(course):
     ("student", "answer"),
     [
         ("aaron", "因为每个词元各有自己的均值。"),
-        ("blaise", "Parce que la moyenne est par jeton."),
+        ("blaise", "Parce que la moyenne est par token."),
         ("carl", "moyenne = x.mean(axis=-1, keepdims=True)"),
         ("chen", "离差 = x - x.mean(axis=-1, keepdims=True)"),
     ],

@@ -42,6 +42,11 @@ def test_comments_and_docstrings_are_messages():
     ]
 
 
+def test_a_program_has_a_docstring_and_a_lone_string_is_none():
+    assert messages('"""A program."""\nx = 1\n') == [("docstring", "A program.")]
+    assert messages('"""A string."""\n') == []
+
+
 def test_identity_returns_the_source_byte_for_byte():
     assert code.rewrite(SOURCE, lambda block: block.message) == SOURCE
 
