@@ -283,4 +283,5 @@ def write(file: Path, content: bytes) -> None:
 
 
 def report(who: str, what: str) -> None:
-    print(f"  {who:<4} {what}", flush=True)
+    sys.stdout.write(f"  {who:<4} {what}\n")  # one call: the languages report side by side
+    sys.stdout.flush()
