@@ -135,8 +135,11 @@ def _difference(task: Task, probe: Probe, seen: Result, right: Result) -> Differ
     return None
 
 
+NOTHING = N_("nothing")
+
+
 def _names(result: Result) -> str:
-    return ", ".join(f"{name} ({kind})" for name, kind in result.kinds.items()) or "nothing"
+    return ", ".join(f"{name} ({kind})" for name, kind in result.kinds.items()) or NOTHING
 
 
 def _array_difference(came, expected, probe, rows) -> str:
@@ -198,6 +201,8 @@ def _evidence(verdict: Verdict, _) -> list[str]:
     facts = {"name": _(found.name), "came": found.came, "expected": found.expected}
     if found.what in ("shape", "dtype"):
         facts |= {key: getattr(facts[key], found.what) for key in ("came", "expected")}
+    if found.what == "results":
+        facts |= {key: _(facts[key]) for key in ("came", "expected")}
     if found.what == "statistics":
         facts |= _statistics(found.came, found.expected, found.probe.tolerance)
     place = _("First seen on: {input}").format(

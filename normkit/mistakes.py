@@ -246,7 +246,7 @@ class rms_instead:
 @of("layer_norm")
 class gamma_forgotten:
     message = N_(
-        "gamma has no effect. Without it every feature keeps variance 1 and the layer cannot "
+        "gamma has no effect. Without it all features keep the same scale, and the layer cannot "
         "give one more weight than another. The last line is gamma * xhat + beta. (With gamma "
         "= 1 nobody would notice: test with other values.)"
     )
@@ -439,8 +439,8 @@ class mean_term_dropped:
 class xhat_term_dropped:
     message = N_(
         "The term xhat·mean(dxhat·xhat) is missing in dx: the gradient that passes through the "
-        "variance. Scaling a token changes nothing in the output, so sum(dx·xhat) must be 0 (up "
-        "to eps) in each token; yours is not."
+        "variance. Multiplying a token by a positive factor changes nothing in the output, so "
+        "sum(dx·xhat) must be 0 (up to eps) in each token; yours is not."
     )
 
     def xhat_term(x):
@@ -465,8 +465,8 @@ class sums_instead_of_means:
 @of("layer_norm_backward")
 class r_forgotten:
     message = N_(
-        "dx lacks the factor 1/√(var + eps). The forward pass divides by this number, so does "
-        "the backward pass: a token of large variance receives a small gradient."
+        "dx lacks the factor 1/√(var + eps). The forward pass divides by √(var + eps), so "
+        "does the backward pass: a token of large variance receives a small gradient."
     )
 
     def dx(dxhat, mean_term, xhat_term):
@@ -615,8 +615,9 @@ class dataset_scale_denied:
 class negation_accepted:
     label = "ln-invariance"
     message = N_(
-        "negate_tokens: a standard deviation is never negative, so it divides the sign out of "
-        "nothing: the output changes its sign with the token. Only positive factors cancel."
+        "negate_tokens: a standard deviation is never negative, so dividing by it does not "
+        "remove the sign: the output changes its sign with the token. Only positive factors "
+        "cancel."
     )
 
     def negate_tokens():

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import yaml
@@ -98,7 +98,7 @@ def _execute(notebooks: dict[Path, NotebookNode]) -> Iterable[tuple[Path, Execut
     if not notebooks:
         return
     with (
-        ProcessPoolExecutor(min(len(notebooks), os.cpu_count() or 1)) as pool,
+        ThreadPoolExecutor(os.cpu_count()) as pool,  # each page runs in a kernel, a process
         tqdm(total=len(notebooks), desc="Running pages", unit="page") as bar,
     ):
         jobs = {

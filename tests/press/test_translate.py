@@ -1,6 +1,7 @@
 """Translation of the real pages and assignments: only words differ between the languages."""
 
 import pytest
+from nbformat import from_dict
 
 from press import LANGUAGES, PressError, code, run, sources
 from press.catalogue import Identity, load
@@ -49,7 +50,7 @@ def test_words_in_figures_alternative_texts_and_captions_are_translated():
         cell_type="code",
         source="1 + 1",
         metadata={"mystnb": {"image": {"alt": "A figure"}, "figure": {"caption": "Its caption"}}},
-        outputs=[{"output_type": "display_data", "data": {SVG: "<text>mean</text>"}}],
+        outputs=[from_dict({"output_type": "display_data", "data": {SVG: "<text>mean</text>"}})],
     )
     notebook.cells, notebook.metadata.source_map = [cell], [0]
     turned = translate(
