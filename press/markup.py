@@ -20,6 +20,7 @@ TYPOGRAPHY = [
     ("fr", "an ordinary space before ; : ! ? » or after «", r"[ \u00a0][;:!?»]|«[ \u00a0]"),
     ("fr", "a guillemet without its narrow no-break space", r"«[^\u202f]|[^\u202f]»"),
     ("fr", "straight quotation marks: use « »", r'"'),
+    ("fr", "a straight apostrophe: use ’", r"\w'"),
     ("zh", "a space between Chinese characters", rf"[{WIDE}] +[{WIDE}]"),
     ("zh", "half-width punctuation after a Chinese character", rf"[{HAN}][,;:!?.](?![A-Za-z0-9])"),
     ("zh", "half-width parentheses around Chinese", rf"\([{HAN}]|[{HAN}]\)"),
