@@ -46,6 +46,15 @@ def test_the_same_pages_exist_in_every_language(pages):
     assert names["en"] == names["fr"] == names["zh"]
 
 
+def test_every_page_says_what_it_is_and_in_which_language(pages):
+    for language, of in LANGUAGES.items():
+        for page in (SITE / language).glob("*.html"):
+            head = pages[page].head
+            assert pages[page].html["lang"] == of.html
+            assert head.title.string.strip()
+            assert page.stem == "search" or head.find("meta", attrs={"name": "description"})
+
+
 def test_nothing_is_loaded_from_elsewhere(pages):
     for page, soup in pages.items():
         loaded = [e.get("src") or e.get("href") for e in soup.find_all(["script", "img"])]
