@@ -1,10 +1,17 @@
 """The press: runs the pages, translates them and typesets the site and the exercises."""
 
+import sys
 from typing import NamedTuple
 
 
 class PressError(Exception):
     """What stops the press: the message names the page, the line and what to do."""
+
+
+def report(who: str, what: str) -> None:
+    """Tell how far somebody is; in one call, because the languages report side by side."""
+    sys.stdout.write(f"  {who:<4} {what}\n")
+    sys.stdout.flush()
 
 
 class Language(NamedTuple):

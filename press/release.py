@@ -1,7 +1,5 @@
 """Releases the assignments: nbgrader strips answers and hidden tests from their sources."""
 
-import hashlib
-import json
 import re
 import shutil
 from collections.abc import Mapping
@@ -16,6 +14,7 @@ from nbgrader.utils import capture_log
 from traitlets.config import Config, PyFileConfigLoader
 
 from press import PressError
+from press.files import digest, mirror
 
 Notebook = nbformat.NotebookNode
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -39,21 +38,21 @@ def release(
         for name, notebook in notebooks.items()
     }
     stamp = build / "released"
-    if stamp.exists() and stamp.read_text() == _digest(sources, config, out):
+    if stamp.exists() and stamp.read_text() == _state(sources, config, out):
         return []
-    _write(sources, build, "*/source/*/*.ipynb")
+    mirror(sources, build, _notebooks(build, "*/source/*/*.ipynb"))
     released = {}
     for language in sorted({path.split("/")[0] for path in sources}):
         folder = _generate(build / language, config)
         for path in folder.glob("*/*.ipynb"):
-            released[f"{language}/{path.relative_to(folder).as_posix()}"] = path.read_text("utf-8")
+            released[f"{language}/{path.relative_to(folder).as_posix()}"] = path.read_bytes()
     _spare_work(released, out)
-    changed = _write(released, out)
-    stamp.write_text(_digest(sources, config, out))
+    changed = mirror(released, out, _notebooks(out))
+    stamp.write_text(_state(sources, config, out))
     return changed
 
 
-def _source(notebook: Notebook, language: str) -> str:
+def _source(notebook: Notebook, language: str) -> bytes:
     """The same bytes for the same cells: numbered ids, no outputs, none of the book's metadata.
 
     A graded cell's id is its grade id, so that it is still known if its metadata get lost.
@@ -66,7 +65,9 @@ def _source(notebook: Notebook, language: str) -> str:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}, "language": language}
-    return nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=metadata)) + "\n"
+    return (
+        nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=metadata)) + "\n"
+    ).encode()
 
 
 def _generate(folder: Path, config: Path) -> Path:
@@ -85,44 +86,24 @@ def _generate(folder: Path, config: Path) -> Path:
     return folder / "release"
 
 
-def _write(texts: Mapping[str, str], folder: Path, pattern: str = RELEASED) -> list[Path]:
-    """Make the notebooks of ``folder`` be exactly these, touching only what differs."""
-    wanted = {folder / name for name in texts}
-    stale = [path for path in _notebooks(folder, pattern) if path not in wanted]
-    for path in stale:
-        path.unlink()
-        if not any(path.parent.iterdir()):
-            path.parent.rmdir()
-    changed = [folder / name for name, text in texts.items() if _text(folder / name) != text]
-    for path in changed:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(texts[path.relative_to(folder).as_posix()], "utf-8")
-    return stale + changed
-
-
-def _spare_work(released: Mapping[str, str], out: Path) -> None:
+def _spare_work(released: Mapping[str, bytes], out: Path) -> None:
     """Stop before writing over a release in which somebody has worked: a release has no outputs."""
     for path in _notebooks(out):
-        text = path.read_text("utf-8")
-        old = text != released.get(path.relative_to(out).as_posix())
-        if old and '"output_type"' in text:
+        content = path.read_bytes()
+        old = content != released.get(path.relative_to(out).as_posix())
+        if old and b'"output_type"' in content:
             raise PressError(
                 f"{path} is a released assignment, but it was run: is it somebody's work? "
                 "Move it to a folder of its own, and make again."
             )
 
 
-def _digest(sources: Mapping[str, str], config: Path, out: Path) -> str:
+def _state(sources: Mapping[str, bytes], config: Path, out: Path) -> str:
     """All that a release depends on, and what it wrote: a hand-edited release is written again."""
-    released = {path.as_posix(): _text(path) for path in _notebooks(out)}
-    everything = [sources, released, _text(config), _text(Path(__file__)), version("nbgrader")]
-    return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
+    texts = [name + content.decode() for name, content in sorted(sources.items())]
+    return digest([*_notebooks(out), config, Path(__file__)], *texts, version("nbgrader"))
 
 
 def _notebooks(folder: Path, pattern: str = RELEASED) -> list[Path]:
     """The notebooks that bear their folder's name: others beside them are somebody's own."""
     return [path for path in folder.glob(pattern) if path.stem == path.parent.name]
-
-
-def _text(path: Path) -> str | None:
-    return path.read_text("utf-8") if path.exists() else None

@@ -1,6 +1,5 @@
 """Pages as notebooks: read once, run once, kept by content."""
 
-import hashlib
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -17,6 +16,7 @@ from tqdm import tqdm
 
 from press import PressError
 from press.blocks import EXTENSIONS
+from press.files import digest
 
 TIMEOUT = 120  # seconds for one cell
 # One box for what a cell prints; no warnings of the kernel's between the bars.
@@ -61,11 +61,11 @@ def run(paths: Iterable[Path], cache: Path, inputs: Iterable[Path] = ()) -> list
         A cell raises: names page and line, with the traceback.
     """
     store = get_cache(cache)
-    digest = _digest([*inputs, Path(__file__)])
+    inputs_digest = digest([*inputs, Path(__file__)])
     notebooks = {path: read(path) for path in paths}
     for notebook in notebooks.values():
         # jupyter-cache looks at the cells and at this block only.
-        notebook.metadata.kernelspec["inputs"] = digest
+        notebook.metadata.kernelspec["inputs"] = inputs_digest
     stale = [path for path, notebook in notebooks.items() if not _done(store, notebook)]
     for path, result in _execute({path: notebooks[path] for path in stale}):
         if result.err:
@@ -119,13 +119,6 @@ def _failure(result: ExecutionResult) -> str:
                 trace = "\n".join(output.traceback)
                 return f"{metadata.path}, cell at line {line + 1}, raises:\n{trace}"
     return f"{metadata.path}: {result.exc_string}"
-
-
-def _digest(files: Iterable[Path]) -> str:
-    total = hashlib.sha256()
-    for file in sorted(files):
-        total.update(file.as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
-    return total.hexdigest()
 
 
 def pages(toc: Path, folder: Path) -> list[Path]:

@@ -9,6 +9,7 @@ from nbformat import NotebookNode
 
 from press import LANGUAGES, code, sources
 from press.catalogue import load
+from press.files import mirror, under
 from press.translate import translate
 
 STAGE = Path("_build/stage")
@@ -34,20 +35,8 @@ def stage(pages: Mapping[str, NotebookNode], folder: Path = STAGE) -> dict[str, 
     """
     stages = {language: folder / language for language in LANGUAGES}
     for language, target in stages.items():
-        files = _files(pages, language)
-        for old in target.rglob("*"):
-            if old.is_file() and old.relative_to(target).as_posix() not in files:
-                old.unlink()
-        for name, content in files.items():
-            write(target / name, content)
+        mirror(_files(pages, language), target, under(target))
     return stages
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file, unless it is there with that content already."""
-    if not path.exists() or path.read_bytes() != content:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
 
 
 def _files(pages: Mapping[str, NotebookNode], language: str) -> dict[str, bytes]:

