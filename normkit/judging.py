@@ -6,6 +6,7 @@ No student's code runs here: the inputs are drawn again from the seed.
 import itertools
 import os
 import textwrap
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -206,7 +207,7 @@ def _evidence(verdict: Verdict, _) -> list[str]:
     if found.what == "statistics":
         facts |= _statistics(found.came, found.expected, found.probe.tolerance)
     place = _("First seen on: {input}").format(
-        input=", ".join([_(found.probe.name), *_telling(found.probe.inputs)])
+        input=" · ".join([_(found.probe.name), *_telling(found.probe.inputs)])
     )
     lines = _wrap(place)
     if found.what not in NUMBERS or (found.what in SENTENCES and not verdict.mistakes):
@@ -247,9 +248,14 @@ def _numbers(name, came, expected, label) -> list[str]:
         worst = tuple(map(int, np.unravel_index(np.argmax(gap), gap.shape)))
         name, came, expected = f"{name}{list(worst)}", came[worst], expected[worst]
     digits = next((d for d in (4, 8) if _show(came, d) != _show(expected, d)), 16)
-    width = max(len(name), len(label))
+    width = max(_columns(name), _columns(label))
     shown = (name, _show(came, digits)), (label, _show(expected, digits))
-    return [f"  {title:{width}} {numbers}" for title, numbers in shown]
+    return [f"  {title}{' ' * (width - _columns(title))} {numbers}" for title, numbers in shown]
+
+
+def _columns(text: str) -> int:
+    """How many columns a text takes: Chinese characters take two."""
+    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
 
 
 def _show(value, digits: int) -> str:

@@ -194,7 +194,7 @@ class all_but_batch:
 class axis_one:
     message = N_(
         "The mean and the variance are taken over axis 1. That is the feature axis of (N, D) "
-        "only; in (N, T, D) it is time. The features are always the last axis: axis=-1."
+        "only; in (N, T, D) it holds the tokens. The features are always the last axis: axis=-1."
     )
 
     def axis():
@@ -220,7 +220,7 @@ class no_keepdims:
 class mean_not_subtracted:
     message = N_(
         "x is divided by its standard deviation, but its mean is not subtracted first. A "
-        "constant added to a token should vanish; here it stays, magnified by 1/σ. The "
+        "constant added to a token should vanish; here it stays, multiplied by 1/σ. The "
         "numerator is x - mean."
     )
 
@@ -413,7 +413,7 @@ class detached_statistics:
     message = N_(
         "dx = dy·gamma/√(var + eps) treats the mean and the variance as constants. They depend "
         "on x, hence two more terms: mean(dxhat) and xhat·mean(dxhat·xhat). Test: for x = [1, "
-        "3, 5, 7] and dy = [1, 2, 3, 4], dx must be 0 (up to eps)."
+        "3, 5, 7], dy = [1, 2, 3, 4] and gamma = 1, dx must be 0 (up to eps)."
     )
 
     def mean_term(x):
