@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := all
-.PHONY: all test serve messages exercises clean help
+.PHONY: all test serve messages english exercises clean help
 
 all: $(READY)  ## build the site into _build/site and the exercises into exercises
 	@$(RUN) -m press build
@@ -26,6 +26,9 @@ messages: $(READY)  ## refresh the catalogues after an English edit; list what t
 
 exercises: $(READY)  ## release the assignments only
 	@$(RUN) -m press exercises
+
+english: $(READY)  ## build the English pages alone, before they are translated
+	@$(RUN) -m press english
 
 clean:  ## remove all that was built (the environment stays)
 	rm -rf _build

@@ -5,8 +5,8 @@ c = get_config()  # noqa: F821 - nbgrader provides it
 # The assignments are built by `make`. One gradebook serves all languages: they share grade ids
 # and tests, so it knows the English one.
 c.CourseDirectory.source_directory = "_build/nbgrader/en/source"
-c.CourseDirectory.release_directory = "exercises/en"
-c.GenerateAssignment.force = True  # exercises/ already holds it, with the same bytes
+c.CourseDirectory.release_directory = "_build/nbgrader/release"  # `make` alone writes exercises/
+c.GenerateAssignment.force = True
 
 # An untouched answer must look the same in every language, or it would wait for a grade.
 c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}

@@ -1,6 +1,6 @@
 """Runs a submission to its end, even when it ends its kernel."""
 
-from nbclient.exceptions import DeadKernelError
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from nbgrader.preprocessors import Execute
@@ -22,7 +22,7 @@ class ExecuteToTheEnd(Execute):
         if not self.ended:
             try:
                 return super().preprocess_cell(cell, resources, index)
-            except DeadKernelError:
+            except (DeadKernelError, CellTimeoutError):  # gone, or deaf to being interrupted
                 self.ended = True
                 self.log.warning("%s ended its kernel", resources["nbgrader"]["student"])
         if cell.cell_type == "code":

@@ -5,13 +5,12 @@ No student's code runs here: the inputs are drawn again from the seed.
 
 import itertools
 import os
-import textwrap
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import wcwidth
 
 from normkit.messages import N_, translator
 from normkit.mistakes import Mistake, combine
@@ -70,8 +69,8 @@ def judge(observation: Observation, task: Task | str, seed: int = 0) -> Verdict:
 
 
 def _explaining(task: Task, probes, seen) -> tuple[Mistake, ...]:
-    """The mistake that returns on all probes what was seen; failing that, two of them together."""
-    for number in (1, 2):
+    """The mistake that returns on all probes what was seen; failing that, several together."""
+    for number in range(1, task.at_once + 1):
         for mistakes in itertools.combinations(task.mistakes, number):
             steps = [step for mistake in mistakes for step in mistake.changes]
             if len(set(steps)) == len(steps):
@@ -189,10 +188,10 @@ SOLID = "\0"  # a space at which no line breaks
 def _advice(verdict: Verdict, _) -> list[str]:
     messages = [_(mistake.message) for mistake in verdict.mistakes]
     if not messages and verdict.difference.what in NUMBERS:
-        messages = [_("This is none of the mistakes that the course knows.")]
+        messages = [_("No mistake that the course knows explains this, nor do two together.")]
     if len(messages) > 1:
         messages = [f"{i}. {message}" for i, message in enumerate(messages, 1)]
-        messages.insert(0, _("Two mistakes at once would explain all results:"))
+        messages.insert(0, _("Together, these mistakes explain all results:"))
     return [line for message in messages for line in _wrap(message)]
 
 
@@ -227,7 +226,10 @@ def _telling(inputs: Mapping[str, Any]) -> list[str]:
 
 
 def _wrap(text: str) -> list[str]:
-    lines = textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    lines = wcwidth.wrap(text, WIDTH, break_on_hyphens=False)
+    for i in range(1, len(lines)):
+        if lines[i][0] in "，。、；：！？）":  # begins no line
+            lines[i - 1], lines[i] = lines[i - 1] + lines[i][0], lines[i][1:].lstrip()
     return [line.replace(SOLID, " ") for line in lines]
 
 
@@ -248,14 +250,9 @@ def _numbers(name, came, expected, label) -> list[str]:
         worst = tuple(map(int, np.unravel_index(np.argmax(gap), gap.shape)))
         name, came, expected = f"{name}{list(worst)}", came[worst], expected[worst]
     digits = next((d for d in (4, 8) if _show(came, d) != _show(expected, d)), 16)
-    width = max(_columns(name), _columns(label))
+    width = max(map(wcwidth.wcswidth, (name, label)))  # Chinese characters take two columns
     shown = (name, _show(came, digits)), (label, _show(expected, digits))
-    return [f"  {title}{' ' * (width - _columns(title))} {numbers}" for title, numbers in shown]
-
-
-def _columns(text: str) -> int:
-    """How many columns a text takes: Chinese characters take two."""
-    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
+    return [f"  {wcwidth.ljust(title, width)} {numbers}" for title, numbers in shown]
 
 
 def _show(value, digits: int) -> str:

@@ -41,11 +41,6 @@ def translator(language: str) -> Callable[[str], str]:
     return lambda text: messages.get(text, text)
 
 
-def _(text: str) -> str:
-    """`text` in the current language."""
-    return translator(_language)(text)
-
-
 def N_(text: str) -> str:
     """`text` itself: marks a message that is translated when it is shown."""
     return text

@@ -84,6 +84,17 @@ class unbiased_variance:
 
 
 @of("layer_norm")
+class sum_of_squares:
+    message = N_(
+        "The squared deviations are summed, but the sum is not divided by D. The variance is "
+        "their mean. The output is √D times too small: for D = 3, by the factor 1.73."
+    )
+
+    def var(xp, x, mean, axis):
+        return xp.sum((x - mean) ** 2, axis=axis, keepdims=True)
+
+
+@of("layer_norm")
 class one_pass_variance:
     message = N_(
         "The variance is mean(x²) - mean(x)²: right on paper, but it subtracts two large, "
@@ -448,6 +459,17 @@ class xhat_term_dropped:
 
 
 @of("layer_norm_backward")
+class xhat_term_added:
+    message = N_(
+        "The term xhat·mean(dxhat·xhat) is added in dx; it must be subtracted, as mean(dxhat) "
+        "is: dx is what is left of dxhat without these two parts."
+    )
+
+    def xhat_term(xp, dxhat, xhat, axis):
+        return -xhat * xp.mean(dxhat * xhat, axis=axis, keepdims=True)
+
+
+@of("layer_norm_backward")
 class sums_instead_of_means:
     message = N_(
         "The two correction terms in dx are sums over the features; they must be means. Each is "
@@ -482,6 +504,21 @@ class gamma_forgotten_in_dx:
 
     def dxhat(dy):
         return dy
+
+
+@of("layer_norm_backward")
+class gamma_outside_bracket:
+    message = N_(
+        "In dx, gamma multiplies the whole bracket. That is right in batch normalisation, where "
+        "all that share a mean share one gamma. Here each feature of a token has its own: "
+        "gamma belongs inside the means, dxhat = dy * gamma."
+    )
+
+    def dxhat(dy):
+        return dy
+
+    def dx(dxhat, mean_term, xhat_term, gamma, root):
+        return gamma * (dxhat - mean_term - xhat_term) / root
 
 
 @of("layer_norm_backward")

@@ -40,6 +40,7 @@ class Task:
     use: Callable[..., Named]
     reference: Callable[[], Any]
     probes: Callable[[np.random.Generator], Sequence[Probe]]
+    at_once: int = 2  # as many mistakes are looked for together
     rows: tuple[str, ...] = ()  # the results whose mean and variance per token say something
 
     @property

@@ -249,6 +249,7 @@ TASKS |= {
             use=_use_invariance,
             reference=lambda: combine("layer_norm_invariance"),
             probes=_invariance_probes,
+            at_once=len(CHANGES) + 1,  # they do not depend on each other
         ),
     )
 }

@@ -1,12 +1,13 @@
-"""The commands of the press: `python -m press build|exercises|messages|check`."""
+"""The commands of the press: `python -m press build|english|exercises|messages|check`."""
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from press import LANGUAGES, PressError, catalogue, sources, stage
 
-SITE, BUILD = Path("_build/site"), Path("_build")
+SITE, BUILD, DRAFT = Path("_build/site"), Path("_build"), Path("_build/draft")
 TRANSLATIONS = list(LANGUAGES)[1:]
 
 
@@ -23,7 +24,16 @@ def site() -> None:
     from press.typeset import typeset
 
     stages = stage.stage(sources.book())
-    typeset(stages, lambda language: catalogue.strings(language, "site"), SITE, BUILD)
+    typeset(stages, _strings, SITE, BUILD)
+
+
+def english() -> None:
+    """Typeset the English pages alone, to see them before they are translated."""
+    from press.typeset import typeset
+
+    stages = stage.stage(sources.book(), DRAFT / "stage", ["en"])
+    typeset(stages, _strings, DRAFT / "site", DRAFT)
+    print(f"The English pages: {DRAFT}/site/en/index.html")
 
 
 def exercises() -> None:
@@ -39,9 +49,10 @@ def messages() -> None:
     for language in TRANSLATIONS:
         for domain, of_domain in entries.items():
             catalogue.update(language, domain, of_domain)
-        catalogue.prune(language, entries)
+        for path in catalogue.prune(language):
+            print(f"{path}: removed, its page is gone")
         problems = _problems(language, entries)
-        print(*problems, sep="\n")
+        print("\n".join([*problems, ""]), end="")
         print(f"{language}: {len(problems)} to translate or mend in {catalogue.LOCALE / language}/")
 
 
@@ -52,7 +63,11 @@ def check() -> None:
     if problems:
         raise PressError("\n".join([*problems, f"{len(problems)} problems in the translations"]))
     total = sum(map(len, entries.values()))
-    print(f"Translations: {total} messages in {len(entries)} catalogues, each in fr and zh: right.")
+    print(f"Translations: {total} messages, each in {' and '.join(TRANSLATIONS)}: right.")
+
+
+def _strings(language: str) -> Callable[[str], str]:
+    return catalogue.load(language, "site").__getitem__
 
 
 def _problems(language: str, entries: dict[str, list[catalogue.Entry]]) -> list[str]:
@@ -62,7 +77,7 @@ def _problems(language: str, entries: dict[str, list[catalogue.Entry]]) -> list[
 
 def main() -> int:
     """Run a command; what stops it is said in words, not in a traceback."""
-    commands = {f.__name__: f for f in (build, exercises, messages, check)}
+    commands = {f.__name__: f for f in (build, english, exercises, messages, check)}
     arguments = argparse.ArgumentParser(prog="press", description=__doc__)
     arguments.add_argument("command", choices=commands)
     try:

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
-from press import PressError
+from press import BlockError
 
 EXTENSIONS = {"amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath"}
 
@@ -125,7 +125,8 @@ def _edits(lines: list[str], view: list[tuple[int, int]], turn: Turn) -> Iterato
         elif token.type == "html_block":
             yield from _html(lines, view[slice(*token.map)], turn)
         elif token.nesting == 0 and token.type not in NO_PROSE | {"inline"}:
-            raise _error(view[token.map[0]][0], f"a block of type {token.type!r} is not allowed")
+            row, _ = view[token.map[0]]
+            raise BlockError(row, f"a block of type {token.type!r} is not allowed")
 
 
 def _paragraph(lines: list[str], view: list, token: Token, turn: Turn) -> Iterator[_Edit]:
@@ -133,7 +134,7 @@ def _paragraph(lines: list[str], view: list, token: Token, turn: Turn) -> Iterat
     rows = [number for number, _ in view[token.map[0] :][: len(content)]]
     prefixes = [_prefix(lines, row, piece) for row, piece in zip(rows, content, strict=True)]
     if any(lines[row].endswith(("  ", "\\")) for row in rows[:-1]):
-        raise _error(rows[0], "a hard line break (two spaces or \\ at a line's end) is not allowed")
+        raise BlockError(rows[0], "no hard line break (two spaces or \\ at a line's end) here")
     message = " ".join(piece.strip() for piece in content)
     if (turned := _ask(turn, message, rows[0])) is not None:
         yield _Edit(rows[0], rows[-1] + 1, [prefixes[0] + turned])
@@ -162,7 +163,7 @@ def _fence(lines: list[str], view: list, token: Token, turn: Turn) -> Iterator[_
         return  # plain code
     name, argument = found.groups()
     if name not in DIRECTIVES:
-        raise _error(row, f"the directive {{{name}}} is unknown: add it to press/blocks.py")
+        raise BlockError(row, f"the directive {{{name}}} is unknown: add it to press/blocks.py")
     prose = DIRECTIVES[name]
     body, options = _split(lines, view, token)
     argument_turned = _ask(turn, argument, row) if argument and "argument" in prose else None
@@ -187,7 +188,7 @@ def _split(lines: list[str], view: list, token: Token) -> tuple[list, list[tuple
         options.append((found[1], found[2].rstrip(), body[0][0]))
         content, body = content[1:], body[1:]
     if content and content[0].strip() == "---":
-        raise _error(body[0][0], "give a directive's options as lines ':key: value'")
+        raise BlockError(body[0][0], "give a directive's options as lines ':key: value'")
     return body, options
 
 
@@ -198,14 +199,14 @@ def _html(lines: list[str], view: list, turn: Turn) -> Iterator[_Edit]:
             if (turned := _ask(turn, found[1], row)) is not None:
                 yield _Edit(row, row + 1, [lines[row].replace(found[1], turned)])
         elif line and not re.fullmatch(r"</?details( open)?>", line):
-            raise _error(row, "of HTML, only lines of <details> and <summary> are allowed")
+            raise BlockError(row, "of HTML, only lines of <details> and <summary> are allowed")
 
 
 def _prefix(lines: list[str], row: int, content: str) -> str:
     """Return what stands before `content`, which ends the line."""
     line = lines[row].rstrip()
     if not line.endswith(content.rstrip()):
-        raise _error(row, f"{content.strip()!r} should end its line")
+        raise BlockError(row, f"{content.strip()!r} should end its line")
     return line[: len(line) - len(content.rstrip())]
 
 
@@ -215,7 +216,3 @@ def _ask(turn: Turn, message: str, row: int) -> str | None:
         return None
     turned = turn(Block(message, row, "myst"))
     return None if turned == message else turned
-
-
-def _error(row: int, what: str) -> PressError:
-    return PressError(f"line {row + 1}: {what}")

@@ -3,17 +3,20 @@
 One catalogue for each page, assignment and set of messages: `locale/<language>/<domain>.po`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import SEEK_END, BytesIO
 from pathlib import Path
 
 from babel.messages.catalog import Catalog, Message
 from babel.messages.pofile import read_po, write_po
 
 from press import LANGUAGES, PressError
+from press.files import write
 from press.markup import problems
 
 LOCALE = Path("locale")
+HEADER = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 
 
 @dataclass(frozen=True)
@@ -30,28 +33,32 @@ class Entry:
         return f"{self.path}:{self.line}: {shown[:70] + '…' if len(shown) > 70 else shown}"
 
 
-class Identity(Mapping[str, str]):
+class Translations(dict[str, str]):
+    """The finished translations of a domain, from each English message."""
+
+    def __init__(self, language: str, catalogue: Catalog) -> None:
+        super().__init__({m.id: m.string for m in catalogue if _finished(m)})
+        self.language = language
+
+    def __missing__(self, message: str) -> str:
+        raise PressError(
+            f"no up-to-date translation ({self.language}): {message!r}\n"
+            "Run `make messages`, and translate what it lists; `make english` builds without."
+        )
+
+
+class Identity(dict[str, str]):
     """The catalogue of the source language: each message is its own translation."""
 
-    def __contains__(self, message: object) -> bool:
-        return True
-
-    def __getitem__(self, message: str) -> str:
+    def __missing__(self, message: str) -> str:
         return message
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
 
-    def __len__(self) -> int:
-        return 0
-
-
-def load(language: str, domain: str, folder: Path = LOCALE) -> Mapping[str, str]:
-    """Return the finished translations of a domain, from each English message."""
-    if language == "en":
+def load(language: str, domain: str, folder: Path = LOCALE) -> dict[str, str]:
+    """Return the translations of a domain; one that is missing or fuzzy is an error when used."""
+    if language == next(iter(LANGUAGES)):
         return Identity()
-    catalogue = _read(language, domain, folder)
-    return {message.id: message.string for message in catalogue if _finished(message)}
+    return Translations(language, _read(language, domain, folder))
 
 
 def update(language: str, domain: str, entries: Iterable[Entry], folder: Path = LOCALE) -> None:
@@ -62,20 +69,14 @@ def update(language: str, domain: str, entries: Iterable[Entry], folder: Path = 
     catalogue = _read(language, domain, folder)
     catalogue.update(template)
     for message in catalogue:
-        message.flags.discard("python-format")  # Babel takes "5 % of" for a format
+        message.flags -= {"python-format", "python-brace-format"}  # Babel's guesses at prose
         message.auto_comments = message.auto_comments[:1]
-    path = _path(language, domain, folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        write_po(
-            file,
-            catalogue,
-            width=100,
-            no_location=True,  # lines would change with every edit
-            omit_header=True,
-            ignore_obsolete=True,
-            include_previous=True,
-        )
+        message.user_comments = []
+    # Neither lines nor dates, which would change with every edit.
+    body = BytesIO(HEADER)
+    body.seek(0, SEEK_END)
+    write_po(body, catalogue, width=100, no_location=True, omit_header=True, ignore_obsolete=True)
+    write(_path(language, domain, folder), body.getvalue())
 
 
 def check(
@@ -101,18 +102,13 @@ def check(
             yield f"{language}: {shown}: obsolete (run `make messages`)"
 
 
-def prune(language: str, domains: Iterable[str], folder: Path = LOCALE) -> None:
-    """Remove the catalogues of pages and assignments that are gone."""
-    kept = {_path(language, domain, folder) for domain in domains}
-    for path in (folder / language).rglob("*.po"):
-        if path not in kept:
+def prune(language: str, folder: Path = LOCALE) -> Iterator[Path]:
+    """Remove the catalogues of pages and assignments that are gone, and yield their paths."""
+    for path in sorted((folder / language).glob("*/*.po")):
+        source = path.relative_to(folder / language).with_suffix("")
+        if not (source.with_suffix(".md").exists() or source.is_dir()):
             path.unlink()
-
-
-def strings(language: str, domain: str, folder: Path = LOCALE) -> Callable[[str], str]:
-    """Return gettext's `_` for a domain: a string that is not translated stays in English."""
-    known = load(language, domain, folder)
-    return lambda message: known.get(message, message)
+            yield path
 
 
 def _finished(message: Message) -> bool:

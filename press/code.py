@@ -6,7 +6,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-from press import PressError
+from press import BlockError
 from press.blocks import Block, Turn
 
 WIDTH = 72  # the code box of a page holds about 75 characters
@@ -29,7 +29,7 @@ def rewrite(source: str, turn: Turn) -> str:
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
-        raise PressError(f"line {error.lineno}: not plain Python: {error.msg}") from error
+        raise BlockError((error.lineno or 1) - 1, f"not plain Python: {error.msg}") from error
     edits = sorted([*_comments(source, turn), *_docstrings(source, tree, turn)], reverse=True)
     for start, end, text in edits:
         source = source[:start] + text + source[end:]
@@ -83,7 +83,7 @@ def _docstrings(source: str, tree: ast.Module, turn: Turn) -> Iterator[_Edit]:
         # As written, so that escapes stay escapes.
         quoted = QUOTED.fullmatch(source[start:end])
         if not quoted:
-            raise PressError(f'line {value.lineno}: write a docstring between """ and """')
+            raise BlockError(value.lineno - 1, 'write a docstring between """ and """')
         opening, words, closing = quoted.groups()
         margin = " " * value.col_offset
         message = words.replace("\n" + margin, "\n").strip()

@@ -25,12 +25,16 @@ CLIENT = {"coalesce_streams": True, "extra_arguments": ["--log-level=ERROR"]}
 
 def read(path: Path) -> NotebookNode:
     """Return a MyST page as a notebook that knows its path and the line of each cell."""
+    if not path.exists():
+        raise PressError(f"{path} is listed in the table of contents, but does not exist")
     text = path.read_text("utf-8")
     config = MdParserConfig(enable_extensions=EXTENSIONS)
     try:
         notebook = read_myst_markdown_notebook(text, config, add_source_map=True)
     except Exception as error:  # MyST's own errors, and YAML's: they all say what is wrong
         raise PressError(f"{path}: {error}") from error
+    if "kernelspec" not in notebook.metadata:
+        raise PressError(f"{path}:1: no kernelspec: begin the page with the header of the others")
     lines = text.split("\n")
     for index, (cell, first) in enumerate(
         zip(notebook.cells, notebook.metadata.source_map, strict=True)

@@ -1,13 +1,14 @@
 """What each language's build starts from: translated notebooks, contents, programs, assignments."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
 import yaml
 from nbformat import NotebookNode
 
-from press import LANGUAGES, code, sources
+from press import LANGUAGES, PressError, code, sources
 from press.catalogue import load
 from press.files import mirror, under
 from press.translate import translate
@@ -28,12 +29,14 @@ def assignments() -> dict[str, dict[str, NotebookNode]]:
     }
 
 
-def stage(pages: Mapping[str, NotebookNode], folder: Path = STAGE) -> dict[str, Path]:
+def stage(
+    pages: Mapping[str, NotebookNode], folder: Path = STAGE, languages: Iterable[str] = LANGUAGES
+) -> dict[str, Path]:
     """Write what each language's build starts from, and return its folder by language.
 
     Only files that changed are written, so that a build reads only what changed.
     """
-    stages = {language: folder / language for language in LANGUAGES}
+    stages = {language: folder / language for language in languages}
     for language, target in stages.items():
         mirror(_files(pages, language), target, under(target))
     return stages
@@ -45,9 +48,10 @@ def _files(pages: Mapping[str, NotebookNode], language: str) -> dict[str, bytes]
     for name, page in pages.items():
         translated = _in_language(page, language, f"book/{name}")
         files[f"{name}.ipynb"] = nbformat.writes(translated).encode()
-    programs = load(language, "book/code")
+    words = load(language, "book/code")
     for path in sources.programs():
-        program = code.rewrite(path.read_text("utf-8"), lambda block: programs[block.message])
+        with _naming(path):
+            program = code.rewrite(path.read_text("utf-8"), lambda block: words[block.message])
         files[f"code/{path.name}"] = program.encode()
     for path in sources.BOOK.glob("*.bib"):
         files[path.name] = path.read_bytes()
@@ -68,8 +72,16 @@ def _contents(language: str) -> str:
     words = load(language, "site")
     contents = yaml.safe_load(sources.TOC.read_text("utf-8"))
     for part in contents.get("parts", []):
-        part["caption"] = words[part["caption"]]
-        for chapter in part["chapters"]:
-            if "title" in chapter:
-                chapter["title"] = words[chapter["title"]]
+        for item in [part, *part["chapters"]]:
+            with _naming(sources.TOC):
+                item |= {key: words[item[key]] for key in ("caption", "title") if key in item}
     return yaml.safe_dump(contents, allow_unicode=True, sort_keys=False)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in an error about its words."""
+    try:
+        yield
+    except PressError as error:
+        raise PressError(f"{path}: {error}") from None

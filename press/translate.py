@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from nbformat import NotebookNode
 
-from press import PressError, blocks, code, figures
+from press import BlockError, PressError, blocks, code, figures
 from press.blocks import Block, Turn
 
 SVG = "image/svg+xml"
@@ -30,13 +30,7 @@ def translate(notebook: NotebookNode, catalogue: Mapping[str, str]) -> NotebookN
     PressError
         A message is not in the catalogue: names page, line and message.
     """
-
-    def turn(block: Block) -> str:
-        if block.message not in catalogue:
-            raise PressError(f"line {block.line + 1}: not translated: {block.message!r}")
-        return catalogue[block.message]
-
-    return _rewrite(notebook, turn)
+    return _rewrite(notebook, lambda block: catalogue[block.message])
 
 
 def messages(notebook: NotebookNode) -> list[Block]:
@@ -54,12 +48,20 @@ def messages(notebook: NotebookNode) -> list[Block]:
 def _rewrite(notebook: NotebookNode, turn: Turn) -> NotebookNode:
     notebook = copy.deepcopy(notebook)
     for cell, first in zip(notebook.cells, notebook.metadata.source_map, strict=True):
+
+        def located(block: Block, first: int = first) -> str:
+            try:
+                return turn(replace(block, line=block.line + first))
+            except KeyError:
+                raise BlockError(block.line, f"not translated: {block.message!r}") from None
+            except PressError as error:
+                raise BlockError(block.line, str(error)) from None
+
         try:
-            _cell(cell, lambda block, first=first: turn(replace(block, line=block.line + first)))
-        except PressError as error:
-            raise PressError(
-                f"{notebook.metadata.path}, cell at line {first + 1}: {error}"
-            ) from None
+            _cell(cell, located)
+        except BlockError as error:
+            line = first + error.row + 1
+            raise PressError(f"{notebook.metadata.path}:{line}: {error.what}") from None
     return notebook
 
 

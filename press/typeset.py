@@ -34,8 +34,8 @@ def typeset(
     books = [Book(lang, stages, strings(lang), build / lang, house) for lang in stages]
     with ThreadPoolExecutor(len(books)) as pool:
         failures = [failure for failure in pool.map(Book.build, books) if failure]
-    if failures:
-        raise PressError("\n".join(failures))
+    if failures:  # the source comes first: its translations only repeat it
+        raise PressError(failures[0])
     stamp = digest([], *(book.stamp for book in books), str(site.absolute()))
     done = build / "finished"
     if (site / "index.html").exists() and done.exists() and done.read_text() == stamp:

@@ -5,12 +5,16 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from classroom.execute import ExecuteToTheEnd
 
+DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_ran_before_the_kernel_ended_counts():
-    cells = [new_code_cell("1 + 1"), new_code_cell("import os; os._exit(1)")]
+@pytest.mark.parametrize("ending", ["import os; os._exit(1)", DEAF])
+def test_what_ran_before_the_kernel_ended_counts(ending):
+    cells = [new_code_cell("1 + 1"), new_code_cell(ending)]
     notebook = new_notebook(cells=[*cells, new_markdown_cell("So."), new_code_cell("2 + 2")])
-    notebook, _ = ExecuteToTheEnd().preprocess(notebook, {"nbgrader": {"student": "ada"}})
+    execute = ExecuteToTheEnd(timeout=5)
+    notebook, _ = execute.preprocess(notebook, {"nbgrader": {"student": "ada"}})
     first, ended, _, after = notebook.cells
     assert first.outputs[0].data["text/plain"] == "2"
     assert ended.outputs[-1].output_type == after.outputs[-1].output_type == "error"

@@ -115,4 +115,4 @@ def test_every_entry_is_complete():
         steps = ALGORITHMS[mistake.of].steps
         assert mistake.changes and mistake.changes.keys() <= steps.keys(), mistake.name
         assert mistake.message.endswith((".", ".)")) and len(mistake.message) < 275, mistake.name
-        assert mistake.label.startswith("ln-")
+        assert mistake.label.startswith(ALGORITHMS[mistake.of].prefix + "-")

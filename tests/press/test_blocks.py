@@ -146,7 +146,7 @@ def test_mathematics_code_and_numbers_are_no_messages(text):
     [
         ("```{magic} argument\nbody\n```", "unknown"),
         ("<div>words</div>", "HTML"),
-        ("broken  \nline", "hard line break"),
+        ("broken  \nline", "no hard line break"),
         ("```{figure} a.svg\n---\nalt: words\n---\n```", ":key: value"),
         ("    indented code", "not allowed"),
     ],

@@ -52,6 +52,27 @@ def test_one_edit_makes_exactly_its_own_translation_fuzzy(translated):
     assert load("fr", "page", translated) == {ENGLISH[0]: FRENCH[0], ENGLISH[2]: FRENCH[2]}
 
 
+def test_what_is_not_translated_is_an_error_that_says_what_to_do(translated):
+    with pytest.raises(PressError, match=r"\(fr\): 'Another sentence.'\nRun `make messages`"):
+        load("fr", "page", translated)["Another sentence."]
+    assert load("en", "page", translated)["Another sentence."] == "Another sentence."
+
+
+def test_a_catalogue_is_clean_gettext_after_any_edit(translated):
+    """Editors such as Poedit read it: no guessed formats, nothing left of former messages."""
+    path = translated / "fr/page.po"
+    edited = [
+        f"{text} {{ref}}`More <a>` words, 5 % of them, to fill a second line." for text in ENGLISH
+    ]
+    for texts in (edited, edited[:2], ENGLISH):
+        catalogue.update("fr", "page", entries(texts), translated)
+        path.write_text(path.read_text("utf-8").replace("#, fuzzy\n", ""), "utf-8")
+    catalogue.update("fr", "page", entries(edited), translated)
+    kinds = {line.split(" ")[0] for line in path.read_text("utf-8").splitlines()}
+    assert {kind for kind in kinds if kind.startswith("#")} <= {"#.", "#,"}
+    assert "format" not in path.read_text("utf-8")
+
+
 def test_a_message_that_went_is_obsolete_until_the_catalogue_is_refreshed(translated):
     assert "obsolete" in check(ENGLISH[:2], translated)[0]
     catalogue.update("fr", "page", entries(ENGLISH[:2]), translated)

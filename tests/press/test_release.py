@@ -160,6 +160,7 @@ def test_nbgraders_own_message_is_passed_on(press):
         press(given)
 
 
+@pytest.mark.filterwarnings("ignore:Non-unique cell id")
 def test_a_grade_id_used_twice_is_named(press):
     given = sources("half")
     given["en"]["half"].cells[3].metadata["nbgrader"]["grade_id"] = "half"
@@ -208,4 +209,4 @@ def test_tests_and_stubs_of_written_answers_are_the_same_in_every_language(exerc
             cell for cell in cells if cell["metadata"]["nbgrader"]["grade"]
         ]
     for of_language in graded.values():
-        assert of_language["en"] == of_language["fr"] == of_language["zh"]
+        assert all(cells == of_language["en"] for cells in of_language.values())

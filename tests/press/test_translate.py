@@ -38,9 +38,19 @@ def test_the_code_is_equal_without_comments_and_docstrings(page, language):
 
 def test_a_message_without_translation_names_page_line_and_message(page):
     first = messages(page)[0]
-    with pytest.raises(PressError, match=rf"{page.metadata.path}.* not translated: ") as error:
+    where = rf"{page.metadata.path}:\d+: not translated: "
+    with pytest.raises(PressError, match=where) as error:
         translate(page, {})
     assert repr(first.message) in str(error.value)
+
+
+def test_an_error_names_the_line_of_the_page(tmp_path):
+    path = tmp_path / "page.md"
+    header = PAGES[0].read_text("utf-8").split("\n# ")[0]
+    path.write_text(f"{header}\n# A page\n\nWords.\n\n```{{magic}}\n```\n", "utf-8")
+    line = path.read_text("utf-8").split("\n").index("```{magic}") + 1
+    with pytest.raises(PressError, match=rf"page\.md:{line}: the directive {{magic}} is unknown"):
+        messages(run.read(path))
 
 
 def test_words_in_figures_alternative_texts_and_captions_are_translated():
