@@ -1,10 +1,24 @@
-"""Normalisations as functions: one body each for NumPy, PyTorch and JAX arrays."""
+"""Normalisations of tokens, over the features on the last axis: LayerNorm and RMSNorm.
 
-from typing import Any, TypeAlias
+One body each for NumPy, PyTorch and JAX arrays, beside its gradient. What all normalisations
+share is `_standardise` on the way forward and `_backward` on the way back.
+"""
 
-from array_api_compat import array_namespace
+import math
 
-Array: TypeAlias = Any  # a NumPy array, a PyTorch tensor or a JAX array
+from normkit.arrays import (
+    Array,
+    _as,
+    _check_eps,
+    _check_features,
+    _check_gradient,
+    _float_dtype,
+    _mean,
+    _namespace,
+    _widen,
+)
+
+# --- LayerNorm, and what all share ------------------------------------------------------------
 
 
 def layer_norm(
@@ -59,73 +73,107 @@ def layer_norm_backward(
     """
     xp = _namespace(dy=dy, x=x, gamma=gamma)
     _check_features(x, gamma=gamma)
-    if dy.shape != x.shape:
-        raise ValueError(
-            f"dy must have the shape of x, {tuple(x.shape)}: one gradient for each output. "
-            f"It has {tuple(dy.shape)}."
-        )
-    dtype = _float_dtype(xp, x)
+    _check_gradient(dy, x)
     xhat, r = _standardise(xp, _widen(xp, x), -1, eps)
     dy = _widen(xp, dy)
     dxhat = dy if gamma is None else gamma * dy
-    dx = r * (dxhat - _mean(xp, dxhat, -1) - xhat * _mean(xp, dxhat * xhat, -1))
-    tokens = tuple(range(x.ndim - 1))
-    dgamma, dbeta = xp.sum(dy * xhat, axis=tokens), xp.sum(dy, axis=tokens)
-    shared = dtype if gamma is None else _float_dtype(xp, gamma)
-    return (
-        xp.astype(dx, dtype, copy=False),
-        xp.astype(dgamma, shared, copy=False),
-        xp.astype(dbeta, shared, copy=False),
-    )
-
-
-def _mean(xp, x, axis):
-    return xp.mean(x, axis=axis, keepdims=True)
+    dx = _backward(xp, dxhat, xhat, r, -1)
+    return _gradients(xp, dx, dy, xhat, x, gamma, tuple(range(x.ndim - 1)))
 
 
 def _standardise(xp, x, axis, eps):
     """x̂ = (x - μ) r and r = 1/√(σ² + ε), the variance being that of the centred x (two passes)."""
     centred = x - _mean(xp, x, axis)
+    centred = centred - _mean(xp, centred, axis)  # what rounding left of the mean
     r = 1 / xp.sqrt(_mean(xp, centred * centred, axis) + eps)
     return centred * r, r
 
 
-def _float_dtype(xp, x):
-    """The dtype of the result: that of x, or the library's default float for integers."""
-    return xp.zeros(()).dtype if xp.isdtype(x.dtype, ("bool", "integral")) else x.dtype
+def _backward(xp, dxhat, xhat, r, axis):
+    """dx = r (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)): what is left of dx̂ beside the two statistics."""
+    return r * (dxhat - _mean(xp, dxhat, axis) - xhat * _mean(xp, dxhat * xhat, axis))
 
 
-def _widen(xp, x):
-    """x in at least float32: sums of squares overflow early in float16, and bfloat16 has 8 bits."""
-    return xp.astype(x, xp.result_type(_float_dtype(xp, x), xp.float32), copy=False)
+def _gradients(xp, dx, dy, xhat, x, gamma, shared):
+    """dx, and dγ and dβ summed over the axes that share them, each in the dtype of its own."""
+    gamma = x if gamma is None else gamma
+    dgamma, dbeta = xp.sum(dy * xhat, axis=shared), xp.sum(dy, axis=shared)
+    return _as(xp, dx, x), _as(xp, dgamma, gamma), _as(xp, dbeta, gamma)
 
 
-def _namespace(**arrays):
-    """The library that all the arrays come from."""
-    given = {name: array for name, array in arrays.items() if array is not None}
-    for name, array in given.items():
-        if not hasattr(array, "shape"):
-            raise TypeError(
-                f"{name} must be an array, not a {type(array).__name__}: "
-                f"write np.array({name}), torch.tensor({name}) or jnp.array({name})."
-            )
-    try:
-        return array_namespace(*given.values())
-    except TypeError:
-        kinds = ", ".join(f"{name}: {type(array).__name__}" for name, array in given.items())
-        raise TypeError(
-            f"All arrays must come from one library, NumPy, PyTorch or JAX; got {kinds}."
-        ) from None
+# --- RMSNorm: the same without the mean -------------------------------------------------------
 
 
-def _check_features(x, **parameters):
-    if x.ndim == 0:
-        raise ValueError("x must have at least one axis, the features; it is a single number.")
-    features = (x.shape[-1],)
-    for name, array in parameters.items():
-        if array is not None and tuple(array.shape) != features:
-            raise ValueError(
-                f"{name} must have shape {features}, one number per feature, because all tokens "
-                f"share it; it has shape {tuple(array.shape)}. Batch and sequence length are not "
-                f"part of it."
-            )
+def rms_norm(
+    x: Array, gamma: Array | None = None, eps: float | None = None, p: float = 1.0
+) -> Array:
+    r"""Root mean square normalisation over the last axis.
+
+    $$ y = \gamma \odot \frac{x}{\sqrt{\frac{1}{k} \sum_{i \le k} x_i^2 + \varepsilon}},
+    \quad k = \lceil p D \rceil $$
+
+    x: (..., D), any floating dtype; integers become the library's default float.
+    gamma: (D,), shared by all tokens; 1 if left out.
+    eps: None stands for the machine epsilon of the dtype that computes, as in torch.
+    p: the share of the features, the first ones, that the mean square is taken over (pRMSNorm).
+    Returns y: the shape and dtype of x; the mean square is computed in at least float32.
+    Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, eps or p.
+    Source: Zhang & Sennrich (2019), Root Mean Square Layer Normalization, eq. 4 (without ε).
+
+    >>> import numpy as np
+    >>> rms_norm(np.array([1.0, 7.0, 5.0, 5.0]))
+    array([0.2, 1.4, 1. , 1. ])
+    >>> rms_norm(np.array([3.0, 4.0, 0.0, 12.0]), p=0.5).round(4)
+    array([0.8485, 1.1314, 0.    , 3.3941])
+    """
+    xp = _namespace(x=x, gamma=gamma)
+    _check_features(x, gamma=gamma)
+    xhat, _, _ = _divide_by_rms(xp, _widen(xp, x), eps, p)
+    return _as(xp, xhat if gamma is None else gamma * xhat, x)
+
+
+def rms_norm_backward(
+    dy: Array, x: Array, gamma: Array | None = None, eps: float | None = None, p: float = 1.0
+) -> tuple[Array, Array]:
+    r"""Gradients of a loss with respect to x and γ, from its gradient dy at the output.
+
+    $$ dx = r \left(d\hat x - \hat x\, \overline{d\hat x \odot \hat x}\right),
+    \quad d\hat x = \gamma \odot dy, \quad d\gamma = \sum dy \odot \hat x $$
+
+    That is `layer_norm_backward` without the term of the mean. With p < 1 only the first k
+    features have the second term, whose sum over all D features is divided by k.
+
+    dy, x: (..., D); gamma: (D,), 1 if left out; eps, p: those of `rms_norm`.
+    Returns dx like x, and dγ of shape (D,) in the dtype of gamma (of x if left out).
+    Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, eps or p.
+
+    >>> import numpy as np
+    >>> dx, dgamma = rms_norm_backward(np.array([5.0, 0, 0, 0]), np.array([1.0, 7, 5, 5]))
+    >>> dx
+    array([ 0.99, -0.07, -0.05, -0.05])
+    """
+    xp = _namespace(dy=dy, x=x, gamma=gamma)
+    _check_features(x, gamma=gamma)
+    _check_gradient(dy, x)
+    xhat, r, counted = _divide_by_rms(xp, _widen(xp, x), eps, p)
+    dy = _widen(xp, dy)
+    dxhat = dy if gamma is None else gamma * dy
+    dx = r * (dxhat - counted * xhat * _mean(xp, dxhat * xhat, -1))
+    return _gradients(xp, dx, dy, xhat, x, gamma, tuple(range(x.ndim - 1)))[:2]
+
+
+def _divide_by_rms(xp, x, eps, p):
+    """x̂ = x r, r, and the weight of each feature in the mean square: 1, or D/k for the first k."""
+    eps = float(xp.finfo(x.dtype).eps) if eps is None else eps
+    _check_eps(eps)
+    if not 0 < p <= 1:
+        raise ValueError(f"p is a share of the features, above 0 and at most 1; it is {p}.")
+    features = x.shape[-1]
+    if p == 1:
+        counted = 1
+    else:
+        k = math.ceil(round(p * features, 9))  # 0.07 * 100 is a little more than 7
+        first = xp.astype(xp.arange(features) < k, x.dtype)
+        counted = first * (features / k)
+    r = 1 / xp.sqrt(_mean(xp, counted * x * x, -1) + eps)
+    return x * r, r, counted

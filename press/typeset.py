@@ -147,7 +147,8 @@ class Book:
             ) as process:
                 tail = [line for line in process.stdout if not self.progress(line)]
             errors.seek(0)
-            shown = plain(errors.read()).replace(f"{self.stage}/", "").splitlines()
+            shown = plain(errors.read()).replace(f"{self.stage}/", "")
+            shown = shown.replace(".ipynb:", ".md:").splitlines()  # notebooks keep the page's lines
         return (shown or tail) if process.returncode else []
 
     def progress(self, line: str) -> bool:

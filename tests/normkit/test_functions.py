@@ -151,10 +151,14 @@ def test_a_large_mean_costs_no_more_digits_than_it_must():
     np.testing.assert_allclose(layer_norm(single), layer_norm(single.astype(float)), atol=5e-2)
 
 
-@pytest.mark.parametrize("value", [0.0, 3.0, -1e6])
-def test_a_constant_token_becomes_beta(value):
-    beta = np.array([1.0, 2.0, 3.0])
-    assert (layer_norm(np.full((2, 3), value), np.ones(3), beta) == beta).all()
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("features", [3, 10, 512])
+@pytest.mark.parametrize("value", [0.0, 3.0, 0.1, 33.3, 1000.1, -123456.7, -1e6])
+def test_a_constant_token_becomes_beta(value, features, dtype):
+    """Also where the mean of equal numbers is rounded, and so is not that number."""
+    beta = np.arange(features, dtype=dtype)
+    x = np.full((2, features), value, dtype)
+    np.testing.assert_allclose(layer_norm(x, np.ones(features, dtype), beta), [beta] * 2, atol=1e-6)
 
 
 def test_any_layout_and_the_inputs_stay_as_they_are():
@@ -210,6 +214,10 @@ def test_a_parameter_of_another_shape_is_refused(gamma):
 def test_what_is_no_array_is_refused():
     with pytest.raises(TypeError, match=r"x must be an array, not a list: write np\.array\(x\)"):
         layer_norm([[1.0, 2.0]])
+    with pytest.raises(TypeError, match="x must be an array, not a NoneType"):
+        layer_norm(None)
+    with pytest.raises(TypeError, match="x must hold real numbers"):
+        layer_norm(np.ones(3) * 1j)
     with pytest.raises(TypeError, match="gamma must be an array, not a float"):
         layer_norm(X, 1.0)
     with pytest.raises(ValueError, match="at least one axis"):

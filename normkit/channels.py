@@ -1,0 +1,303 @@
+"""Normalisations of channels, on axis 1: BatchNorm, GroupNorm and InstanceNorm.
+
+They are layer normalisation over other axes: those of a channel in the whole batch, or of some
+channels of one example.
+"""
+
+import math
+
+from normkit.arrays import (
+    Array,
+    _as,
+    _check_channels,
+    _check_eps,
+    _check_gradient,
+    _namespace,
+    _widen,
+)
+from normkit.functions import _backward, _gradients, _standardise
+
+# --- BatchNorm: statistics of a channel over the batch ----------------------------------------
+
+
+def batch_norm(
+    x: Array,
+    gamma: Array | None = None,
+    beta: Array | None = None,
+    running_mean: Array | None = None,
+    running_var: Array | None = None,
+    *,
+    training: bool,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> tuple[Array, Array, Array]:
+    r"""Batch normalisation of each channel, axis 1: (y, running_mean, running_var).
+
+    $$ y = \gamma_c\, \frac{x - \mu_c}{\sqrt{\sigma_c^2 + \varepsilon}} + \beta_c $$
+
+    In training, μ and σ² are those of the m values of the channel in this batch, over examples
+    and positions: σ² is biased, Σ(x - μ)²/m. The running statistics move towards them, with the
+    unbiased variance, Σ(x - μ)²/(m - 1):
+
+    $$ \text{running} \leftarrow (1 - \text{momentum}) \cdot \text{running}
+    + \text{momentum} \cdot \text{batch} $$
+
+    In inference, μ and σ² are the running ones, which do not change: y depends on its own
+    example alone.
+
+    x: (N, C) or (N, C, ...), any floating dtype.
+    gamma, beta: (C,), 1 and 0 if left out. running_mean, running_var: (C,); in training they
+    start at 0 and 1 if left out, in inference they are needed.
+    momentum: the share of the new batch, 0.1 in torch; Keras and Flax call 0.9 what is left to
+    the old value. With 1/k at the k-th batch, the running statistics are plain averages.
+    Returns y like x, and the running statistics in their dtype (at least float32 if left out);
+    nothing is changed in place. Detach them when torch tracks gradients.
+    Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, momentum or eps,
+    for less than two values per channel in training, and for inference without statistics.
+    Source: Ioffe & Szegedy (2015), Batch Normalization, algorithms 1 and 2.
+
+    >>> import numpy as np
+    >>> x = np.array([[1.0, 2.0], [3.0, 6.0], [5.0, 4.0], [7.0, 8.0]])
+    >>> y, mean, var = batch_norm(x, training=True)
+    >>> y[:, 0].round(4), mean, var.round(4)
+    (array([-1.3416, -0.4472,  0.4472,  1.3416]), array([0.4, 0.5]), array([1.5667, 1.5667]))
+    >>> batch_norm(np.array([[4.0, 5.0]]), None, None, mean, var, training=False)[0].round(4)
+    array([[2.8762, 3.5952]])
+    """
+    arrays = dict(gamma=gamma, beta=beta, running_mean=running_mean, running_var=running_var)
+    xp = _namespace(x=x, **arrays)
+    _check_channels(x, **arrays)
+    _check_eps(eps)
+    wide = _widen(xp, x)
+    if training:
+        mean, var, unbiased = _batch_statistics(xp, wide)
+        running_mean = xp.zeros_like(mean) if running_mean is None else running_mean
+        running_var = xp.ones_like(var) if running_var is None else running_var
+        running_mean = _move(xp, running_mean, mean, momentum)
+        running_var = _move(xp, running_var, unbiased, momentum)
+    else:
+        _check_running(running_mean, running_var)
+        mean, var = _widen(xp, running_mean), _widen(xp, running_var)
+    xhat = (wide - _spread(xp, mean, x)) / xp.sqrt(_spread(xp, var, x) + eps)
+    return _affine(xp, xhat, x, gamma, beta), running_mean, running_var
+
+
+def batch_norm_backward(
+    dy: Array,
+    x: Array,
+    gamma: Array | None = None,
+    running_mean: Array | None = None,
+    running_var: Array | None = None,
+    *,
+    training: bool,
+    eps: float = 1e-5,
+) -> tuple[Array, Array, Array]:
+    r"""Gradients of a loss with respect to x, γ and β, from its gradient dy at the output.
+
+    In training, μ and σ² depend on x, and each channel is treated like a token in
+    `layer_norm_backward`; the bars are means over the m values of the channel:
+
+    $$ dx = r \left(d\hat x - \overline{d\hat x} - \hat x\, \overline{d\hat x \odot \hat x}\right),
+    \quad d\hat x = \gamma_c\, dy, \quad r = 1 / \sqrt{\sigma^2 + \varepsilon} $$
+
+    In inference, μ and σ² are constants, and only the first term is left: $dx = r\, d\hat x$.
+    In both, $d\gamma_c = \sum dy \odot \hat x$ and $d\beta_c = \sum dy$ over the channel.
+
+    dy, x: (N, C) or (N, C, ...); gamma, running_mean, running_var: (C,), as in `batch_norm`.
+    Returns dx like x, and dγ, dβ of shape (C,) in the dtype of gamma (of x if left out).
+    Raises TypeError and ValueError as `batch_norm` does.
+
+    >>> import numpy as np
+    >>> x, dy = np.array([[1.0], [3.0], [5.0], [7.0]]), np.array([[1.0], [0.0], [0.0], [0.0]])
+    >>> batch_norm_backward(dy, x, training=True)[0][:, 0].round(4)
+    array([ 0.1342, -0.1789, -0.0447,  0.0894])
+    """
+    arrays = dict(gamma=gamma, running_mean=running_mean, running_var=running_var)
+    xp = _namespace(dy=dy, x=x, **arrays)
+    _check_channels(x, **arrays)
+    _check_gradient(dy, x)
+    _check_eps(eps)
+    wide, dy = _widen(xp, x), _widen(xp, dy)
+    dxhat = dy if gamma is None else _spread(xp, gamma, x) * dy
+    shared = _all_but_channels(x)
+    if training:
+        _check_batch(x)
+        xhat, r = _standardise(xp, wide, shared, eps)
+        dx = _backward(xp, dxhat, xhat, r, shared)
+    else:
+        _check_running(running_mean, running_var)
+        r = 1 / xp.sqrt(_spread(xp, _widen(xp, running_var), x) + eps)
+        xhat = (wide - _spread(xp, running_mean, x)) * r
+        dx = r * dxhat
+    return _gradients(xp, dx, dy, xhat, x, gamma, shared)
+
+
+def _batch_statistics(xp, x):
+    """Mean, biased and unbiased variance of each channel."""
+    _check_batch(x)
+    axes, count = _all_but_channels(x), math.prod(x.shape) // x.shape[1]
+    mean = xp.mean(x, axis=axes)
+    squares = xp.sum((x - _spread(xp, mean, x)) ** 2, axis=axes)
+    return mean, squares / count, squares / (count - 1)
+
+
+def _move(xp, running, batch, momentum):
+    """The running statistic, moved towards that of the batch."""
+    if not 0 <= momentum <= 1:
+        raise ValueError(
+            f"momentum is the share of the new batch in the running statistics, between 0 and 1; "
+            f"it is {momentum}. For the plain average of all batches, pass 1/k at the k-th."
+        )
+    return _as(xp, (1 - momentum) * running + momentum * batch, running)
+
+
+def _check_batch(x):
+    count = x.shape[0] * math.prod(x.shape[2:])
+    if count < 2:
+        raise ValueError(
+            f"Training needs at least two values per channel, over examples and positions; x of "
+            f"shape {tuple(x.shape)} has {count}. With a single one, the output would be β "
+            f"whatever x is. Use a larger batch, or drop the last, incomplete one."
+        )
+
+
+def _check_running(running_mean, running_var):
+    if running_mean is None or running_var is None:
+        raise ValueError(
+            "Inference needs running_mean and running_var, the statistics that training returns; "
+            "to normalise with those of this batch, pass training=True."
+        )
+
+
+# --- GroupNorm and InstanceNorm: statistics of some channels of one example -------------------
+
+
+def group_norm(
+    x: Array,
+    num_groups: int,
+    gamma: Array | None = None,
+    beta: Array | None = None,
+    eps: float = 1e-5,
+) -> Array:
+    r"""Group normalisation: each example by itself, over groups of C/G neighbouring channels.
+
+    $$ y = \gamma_c\, \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta_c $$
+
+    where μ and σ² (biased) are those of one group of one example, over its channels and all
+    positions. One group is layer normalisation over (C, H, W); C groups, instance normalisation.
+
+    x: (N, C) or (N, C, ...), any floating dtype. num_groups: G, a divisor of C.
+    gamma, beta: (C,), one number per channel, not per group; 1 and 0 if left out.
+    Returns y: the shape and dtype of x; statistics are computed in at least float32.
+    Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, eps or number.
+    Source: Wu & He (2018), Group Normalization, eq. 1, 2, 6 and 7.
+
+    >>> import numpy as np
+    >>> x = np.array([[[1.0, 3.0], [5.0, 7.0], [0.0, 0.0], [2.0, 2.0]]])
+    >>> group_norm(x, 2).round(4)[0]
+    array([[-1.3416, -0.4472],
+           [ 0.4472,  1.3416],
+           [-1.    , -1.    ],
+           [ 1.    ,  1.    ]])
+    """
+    xp = _namespace(x=x, gamma=gamma, beta=beta)
+    _check_channels(x, gamma=gamma, beta=beta)
+    _check_eps(eps)
+    xhat, _ = _standardise(xp, _grouped(xp, _widen(xp, x), num_groups), -1, eps)
+    return _affine(xp, xp.reshape(xhat, x.shape), x, gamma, beta)
+
+
+def group_norm_backward(
+    dy: Array, x: Array, num_groups: int, gamma: Array | None = None, eps: float = 1e-5
+) -> tuple[Array, Array, Array]:
+    r"""Gradients of a loss with respect to x, γ and β, from its gradient dy at the output.
+
+    $$ dx = r \left(d\hat x - \overline{d\hat x} - \hat x\, \overline{d\hat x \odot \hat x}\right),
+    \quad d\hat x = \gamma_c\, dy, \quad r = 1 / \sqrt{\sigma^2 + \varepsilon} $$
+
+    $$ d\gamma_c = \sum dy \odot \hat x, \quad d\beta_c = \sum dy $$
+
+    The bars are means over one group of one example, the sums run over examples and positions.
+
+    dy, x: (N, C) or (N, C, ...); num_groups: G; gamma: (C,), 1 if left out.
+    Returns dx like x, and dγ, dβ of shape (C,) in the dtype of gamma (of x if left out).
+    Raises TypeError and ValueError as `group_norm` does.
+    """
+    xp = _namespace(dy=dy, x=x, gamma=gamma)
+    _check_channels(x, gamma=gamma)
+    _check_gradient(dy, x)
+    _check_eps(eps)
+    dy = _widen(xp, dy)
+    dxhat = dy if gamma is None else _spread(xp, gamma, x) * dy
+    xhat, r = _standardise(xp, _grouped(xp, _widen(xp, x), num_groups), -1, eps)
+    dx = _backward(xp, _grouped(xp, dxhat, num_groups), xhat, r, -1)
+    dx, xhat = xp.reshape(dx, x.shape), xp.reshape(xhat, x.shape)
+    return _gradients(xp, dx, dy, xhat, x, gamma, _all_but_channels(x))
+
+
+def instance_norm(
+    x: Array, gamma: Array | None = None, beta: Array | None = None, eps: float = 1e-5
+) -> Array:
+    r"""Instance normalisation: each channel of each example by itself, over its positions.
+
+    It is `group_norm` with as many groups as channels.
+
+    x: (N, C, ...) with at least two positions; the rest as for `group_norm`,
+    errors too.
+    Source: Ulyanov, Vedaldi & Lempitsky (2016), Instance Normalization.
+
+    >>> import numpy as np
+    >>> instance_norm(np.array([[[1.0, 3.0], [0.0, 0.0]]])).round(4)
+    array([[[-1.,  1.],
+            [ 0.,  0.]]])
+    """
+    _namespace(x=x)
+    _check_positions(x)
+    return group_norm(x, x.shape[1], gamma, beta, eps)
+
+
+def instance_norm_backward(
+    dy: Array, x: Array, gamma: Array | None = None, eps: float = 1e-5
+) -> tuple[Array, Array, Array]:
+    """Gradients with respect to x, γ and β: `group_norm_backward` with one channel per group."""
+    _namespace(x=x)
+    _check_positions(x)
+    return group_norm_backward(dy, x, x.shape[1], gamma, eps)
+
+
+def _grouped(xp, x, num_groups):
+    """x as (N, G, values of the group)."""
+    examples, channels = x.shape[:2]
+    if num_groups < 1 or channels % num_groups:
+        raise ValueError(
+            f"num_groups must divide the number of channels, {channels}; it is {num_groups}. It "
+            f"counts the groups, not the channels of a group."
+        )
+    return xp.reshape(x, (examples, num_groups, math.prod(x.shape[1:]) // num_groups))
+
+
+def _check_positions(x):
+    _check_channels(x)
+    if x.ndim < 3 or math.prod(x.shape[2:]) == 1:
+        raise ValueError(
+            f"Instance normalisation needs at least two positions per channel, x of shape "
+            f"(N, C, ...); its shape is {tuple(x.shape)}. With a single one, the output would be "
+            f"β whatever x is. Features without positions are for layer_norm."
+        )
+
+
+# --- Channels on axis 1 -----------------------------------------------------------------------
+
+
+def _all_but_channels(x):
+    return (0, *range(2, x.ndim))
+
+
+def _spread(xp, parameter, x):
+    """One number per channel, shaped to line up with axis 1 of x."""
+    return xp.reshape(parameter, (x.shape[1], *(1 for _ in x.shape[2:])))
+
+
+def _affine(xp, xhat, x, gamma, beta):
+    y = xhat if gamma is None else _spread(xp, gamma, x) * xhat
+    return _as(xp, y if beta is None else y + _spread(xp, beta, x), x)

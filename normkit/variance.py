@@ -1,0 +1,124 @@
+"""The variance without loss of digits: in two passes, in one (Welford), or merged (Chan).
+
+All run along axis 0 and compute in at least float32.
+
+>>> import numpy as np
+>>> x = (np.random.default_rng(0).normal(size=1024) + 1e4).astype(np.float32)
+>>> round(float(two_pass(x)), 3), bool(abs(one_pass(x) - two_pass(x)) > 0.5)
+(0.945, True)
+"""
+
+from typing import NamedTuple
+
+from normkit.arrays import Array, _mean, _namespace, _widen
+
+
+class Moments(NamedTuple):
+    """What is to be known of n values: their mean, and the sum M2 of squared distances from it."""
+
+    n: int
+    mean: Array
+    m2: Array
+
+    def variance(self, correction: int = 0) -> Array:
+        """M2/n, or with correction=1 the unbiased M2/(n - 1)."""
+        if self.n <= correction:
+            raise ValueError(
+                f"The variance divides by n - {correction}, so it needs more than {correction} "
+                f"values; there are {self.n}."
+            )
+        return self.m2 / (self.n - correction)
+
+
+def moments(x: Array) -> Moments:
+    r"""The moments of the values x[0], x[1], …, in two passes.
+
+    $$ \mu = \frac{1}{n} \sum x_i, \quad M_2 = \sum (x_i - \mu)^2 $$
+
+    x: (n, ...), n may be 0. Raises TypeError for lists, ValueError for a single number.
+    """
+    xp = _namespace(x=x)
+    x = _values(xp, x)
+    if x.shape[0] == 0:
+        return _nothing(xp, x)
+    mean = xp.mean(x, axis=0)
+    return Moments(x.shape[0], mean, xp.sum((x - mean) ** 2, axis=0))
+
+
+def two_pass(x: Array) -> Array:
+    """The biased variance: first the mean, then the mean of the squared distances from it."""
+    return moments(x).variance()
+
+
+def one_pass(x: Array) -> Array:
+    r"""The counter-example: right on paper, and without digits as soon as the mean is large.
+
+    $$ \sigma^2 = \overline{x^2} - \bar x^2 $$
+
+    Both terms are about μ², so the difference carries an error of about μ² times the machine
+    epsilon: it may exceed σ², and even be negative.
+    """
+    xp = _namespace(x=x)
+    x = _values(xp, x)
+    return (_mean(xp, x * x, 0) - _mean(xp, x, 0) ** 2)[0]
+
+
+def welford(x: Array) -> Moments:
+    r"""The moments, seeing each value once and keeping none.
+
+    $$ \mu_k = \mu_{k-1} + \frac{x_k - \mu_{k-1}}{k}, \quad
+    M_{2,k} = M_{2,k-1} + (x_k - \mu_{k-1})(x_k - \mu_k) $$
+
+    x: (n, ...), n may be 0. Raises TypeError for lists, ValueError for a single number.
+    Source: Welford (1962), Note on a method for calculating corrected sums of squares.
+
+    >>> import numpy as np
+    >>> seen = welford(np.array([0.0, 2.0, 4.0, 6.0]))
+    >>> float(seen.variance()), round(float(seen.variance(correction=1)), 4)
+    (5.0, 6.6667)
+    """
+    xp = _namespace(x=x)
+    x = _values(xp, x)
+    n, mean, m2 = _nothing(xp, x)
+    for i in range(x.shape[0]):
+        value, n = x[i, ...], n + 1
+        before = value - mean
+        mean = mean + before / n
+        m2 = m2 + before * (value - mean)
+    return Moments(n, mean, m2)
+
+
+def merge(a: Moments, b: Moments) -> Moments:
+    r"""The moments of two sets of values together, from those of each.
+
+    $$ \mu = \mu_a + \delta\, \frac{n_b}{n}, \quad
+    M_2 = M_{2,a} + M_{2,b} + \delta^2\, \frac{n_a n_b}{n}, \quad \delta = \mu_b - \mu_a $$
+
+    One of them may be empty. With a single value in b, it is a step of `welford`.
+    Source: Chan, Golub & LeVeque (1979), Updating formulae and a pairwise algorithm for
+    computing sample variances.
+
+    >>> import numpy as np
+    >>> x = np.array([1.0, 3.0, 5.0, 7.0])
+    >>> both = merge(moments(x[:1]), moments(x[1:]))
+    >>> both.n, float(both.mean), float(both.variance())
+    (4, 4.0, 5.0)
+    """
+    n = a.n + b.n
+    if n == 0:
+        return a
+    delta, share = b.mean - a.mean, b.n / n
+    mean = a.mean + delta * share
+    return Moments(n, mean, a.m2 + b.m2 + delta * delta * (a.n * share))
+
+
+def _values(xp, x):
+    if x.ndim == 0:
+        raise ValueError("x must have an axis 0, the values; it is a single number.")
+    return _widen(xp, x)
+
+
+def _nothing(xp, x):
+    """The moments of no values: what merges with anything without effect."""
+    zero = xp.zeros_like(xp.sum(x, axis=0))
+    return Moments(0, zero, zero)
