@@ -269,7 +269,7 @@ def test_edits_failures_and_deletions(tmp_path):
         typeset({"en": stage}, strings, site, tmp_path / "build")
 
     for _twice in range(2):
-        with pytest.raises(PressError, match=r"lesson\.ipynb.*no-such-label"):
+        with pytest.raises(PressError, match=r"lesson\.md:.*no-such-label"):
             build(lesson.replace("`eq-mean`", "`no-such-label`"))
     with pytest.raises(PressError, match=r"en/lesson\.html(?s:.*)\\nosuchmacro"):
         build(lesson.replace(r"\\frac", r"\\nosuchmacro"))
