@@ -1,5 +1,6 @@
 """normkit: normalisations of neural networks, right to the last digit, and feedback on yours."""
 
+from importlib import import_module
 from typing import Any
 
 from normkit import variance
@@ -25,18 +26,27 @@ from normkit.functions import layer_norm, layer_norm_backward, rms_norm, rms_nor
 from normkit.messages import speak
 
 __version__ = "0.1.0"
-_LAYERS = (
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "Derf",
-    "DyT",
-    "GroupNorm",
-    "InstanceNorm2d",
-    "LayerNorm",
-    "RMSNorm",
-)
+_NEED_TORCH = {
+    "Attention": "placement",
+    "BatchNorm1d": "layers",
+    "BatchNorm2d": "layers",
+    "CharacterTransformer": "placement",
+    "Derf": "layers",
+    "DyT": "layers",
+    "FeedForward": "placement",
+    "GroupNorm": "layers",
+    "InstanceNorm2d": "layers",
+    "LayerNorm": "layers",
+    "RMSNorm": "layers",
+    "Residual": "placement",
+    "deepnorm_constants": "placement",
+    "deepnorm_init": "placement",
+    "fold_affine": "folding",
+    "fold_batch_norm": "folding",
+    "fold_centring": "folding",
+}
 __all__ = [
-    *_LAYERS,
+    *_NEED_TORCH,
     "batch_norm",
     "batch_norm_backward",
     "check",
@@ -62,9 +72,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The torch layers, imported when first asked for: importing torch takes seconds."""
-    if name in _LAYERS:
-        from normkit import layers
-
-        return getattr(layers, name)
+    """What needs torch, imported when first asked for: importing torch takes seconds."""
+    if name in _NEED_TORCH:
+        return getattr(import_module(f"normkit.{_NEED_TORCH[name]}"), name)
     raise AttributeError(f"module 'normkit' has no attribute {name!r}")

@@ -1,0 +1,223 @@
+"""Folding: what a normalisation does to every token alike moves into the weights beside it.
+
+A fixed scale and shift is an affine map, so it joins the linear map before or after it. A
+statistic of the token itself, such as 1/RMS, differs from token to token: no fixed weight holds it.
+"""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from normkit import layers
+
+_BATCH_NORMS = {
+    nn.Linear: (nn.BatchNorm1d, layers.BatchNorm1d),
+    nn.Conv1d: (nn.BatchNorm1d, layers.BatchNorm1d),
+    nn.Conv2d: (nn.BatchNorm2d, layers.BatchNorm2d),
+}
+_ALL_BATCH_NORMS = _BATCH_NORMS[nn.Linear] + _BATCH_NORMS[nn.Conv2d]
+_LAYER_NORMS = (nn.LayerNorm, layers.LayerNorm)
+_RMS_NORMS = (nn.RMSNorm, layers.RMSNorm)
+_OVER_FEATURES = (*_LAYER_NORMS, *_RMS_NORMS, layers.DyT, layers.Derf)
+
+
+def fold_batch_norm(first: nn.Module, second: nn.Module) -> nn.Module:
+    r"""Batch normalisation in evaluation, merged with the linear map beside it.
+
+    With $a = \gamma / \sqrt{\sigma^2 + \varepsilon}$ and $c = \beta - a\mu$ from the running
+    statistics, the norm is y = ax + c. After a linear map and before it:
+
+    $$ W' = \operatorname{diag}(a)\, W, \quad b' = a \odot b + c \qquad \text{and} \qquad
+    W' = W \operatorname{diag}(a), \quad b' = b + W c $$
+
+    first, second: in the order of the data, a BatchNorm1d with a Linear, over (N, C), or with a
+    Conv1d, or a BatchNorm2d with a Conv2d; of torch or of normkit. Neither changes.
+    Returns a new Linear or convolution that does the work of both.
+    Raises ValueError for what does not fold: in training, without running statistics, and before
+    a zero-padded convolution, whose border sees 0 where the norm would have sent it c.
+    Source: Ioffe & Szegedy (2015), Batch Normalization, algorithm 2, step 11.
+
+    >>> linear, norm = nn.Linear(1, 1), nn.BatchNorm1d(1, eps=0).eval()
+    >>> numbers = {linear.weight: 2, linear.bias: 1, norm.weight: 2, norm.bias: -1}
+    >>> numbers |= {norm.running_mean: 3, norm.running_var: 4}
+    >>> for tensor, number in numbers.items():
+    ...     _ = nn.init.constant_(tensor, number)
+    >>> folded = fold_batch_norm(linear, norm)
+    >>> folded.weight.item(), folded.bias.item()
+    (2.0, -3.0)
+    """
+    if isinstance(first, _ALL_BATCH_NORMS):
+        return _fold_before(first, second)
+    _check_batch_norm(second, first, "out_channels", "out_features")
+    scale, shift = _scale_and_shift(second)
+    weight, bias = _double(first.weight), _double(first.bias)
+    bias = shift if bias is None else scale * bias + shift
+    return _with(first, _spread(scale, weight) * weight, bias)
+
+
+def _fold_before(norm: nn.Module, layer: nn.Module) -> nn.Module:
+    _check_batch_norm(norm, layer, "in_channels", "in_features")
+    if not isinstance(layer, nn.Linear) and _pads_with_zeros(layer):
+        raise ValueError(
+            "A batch norm before a zero-padded convolution does not fold: the padding puts 0 "
+            "where the norm sends nothing, and no bias is right both there and inside. Fold the "
+            "norm into the layer before it, or use padding=0 or another padding_mode."
+        )
+    scale, shift = _scale_and_shift(norm)
+    weight, bias = _double(layer.weight), _double(layer.bias)
+    groups = getattr(layer, "groups", 1)
+    # For each output, the scales and shifts of the channels that its group reads.
+    scale, shift = (
+        _spread(v.reshape(groups, -1).repeat_interleave(len(weight) // groups, 0), weight)
+        for v in (scale, shift)
+    )
+    added = (weight * shift).flatten(1).sum(1)
+    return _with(layer, weight * scale, added if bias is None else bias + added)
+
+
+def fold_affine(norm: nn.Module, linear: nn.Linear) -> nn.Sequential:
+    r"""γ and β of a norm over features, merged into the Linear that follows it.
+
+    $$ W' = W \operatorname{diag}(\gamma), \quad b' = b + W\beta $$
+
+    Into the Linear before, γ and β cannot move: the statistics lie between.
+
+    norm: LayerNorm or RMSNorm, of torch or of normkit, DyT or Derf, over (D,) alone.
+    linear: from D features. If the output of the norm feeds several Linears (queries, keys and
+    values), fold it into each. Neither argument changes.
+    Returns the norm without γ and β, and the new Linear, as a Sequential.
+    Raises TypeError for other layers, ValueError for a norm over other axes.
+
+    >>> norm, linear = layers.RMSNorm(2), nn.Linear(2, 1, bias=False)
+    >>> for parameter, values in ((norm.weight, [10.0, 100.0]), (linear.weight, [[1.0, 2.0]])):
+    ...     parameter.data = torch.tensor(values)
+    >>> fold_affine(norm, linear)[1].weight.tolist()
+    [[10.0, 200.0]]
+    """
+    _check_features(norm, _OVER_FEATURES, "LayerNorm, RMSNorm, DyT or Derf", linear, "in_features")
+    gamma, beta = (_double(getattr(norm, name, None)) for name in ("weight", "bias"))
+    weight, bias = _double(linear.weight), _double(linear.bias)
+    if beta is not None:
+        bias = weight @ beta + (0 if bias is None else bias)
+    bare = copy.deepcopy(norm)
+    bare.elementwise_affine = False
+    for name in ("weight", "bias"):
+        if getattr(bare, name, None) is not None:
+            setattr(bare, name, None)
+    return nn.Sequential(bare, _with(linear, weight if gamma is None else weight * gamma, bias))
+
+
+def fold_centring(linear: nn.Linear, norm: nn.Module) -> nn.Sequential:
+    r"""The centring of a LayerNorm, merged into the Linear before it: RMSNorm may follow.
+
+    $$ W' = W - \tfrac{1}{D} \mathbf{1} \mathbf{1}^\top W, \quad b' = b - \overline{b}, \qquad
+    \operatorname{LN}(Wx + b) = \operatorname{RMSNorm}(W'x + b') $$
+
+    The means run over the outputs: every output W'x + b' has mean 0. Nothing may be added between
+    the two: on a residual stream, everything that writes to the stream has to be centred.
+
+    linear: to D features. norm: LayerNorm of torch or of normkit over (D,), without β, which
+    RMSNorm has not: `fold_affine` moves it into the next Linear first. Neither argument changes.
+    Returns the new Linear and an RMSNorm with the γ and ε of the norm, as a Sequential.
+    Raises TypeError for other layers, ValueError for β or a norm over other axes.
+
+    >>> linear = nn.Linear(3, 4)
+    >>> folded = fold_centring(linear, layers.LayerNorm(4, bias=False))
+    >>> bool(folded[0](torch.ones(3)).mean().abs() < 1e-6)
+    True
+    """
+    if isinstance(norm, _RMS_NORMS):
+        raise TypeError("RMSNorm does not centre: there is nothing to fold into the Linear.")
+    _check_features(norm, _LAYER_NORMS, "LayerNorm", linear, "out_features")
+    if norm.bias is not None:
+        raise ValueError(
+            "RMSNorm, which takes the place of the norm, has no β. Move β into the Linear after "
+            "the norm with fold_affine first, or use a LayerNorm with bias=False."
+        )
+    weight, bias = _double(linear.weight), _double(linear.bias)
+    centred = _with(linear, weight - weight.mean(0), None if bias is None else bias - bias.mean())
+    gamma = norm.weight
+    rms = layers.RMSNorm(norm.normalized_shape, norm.eps, elementwise_affine=gamma is not None)
+    if gamma is not None:
+        rms.weight = nn.Parameter(gamma.detach().clone(), gamma.requires_grad)
+    return nn.Sequential(centred, rms.train(norm.training))
+
+
+# --- Checks -----------------------------------------------------------------------------------
+
+
+def _check_batch_norm(norm: nn.Module, layer: nn.Module, channels: str, features: str) -> None:
+    kinds = next((kinds for kind, kinds in _BATCH_NORMS.items() if isinstance(layer, kind)), ())
+    if not isinstance(norm, kinds):
+        raise TypeError(
+            "A BatchNorm1d folds into a Linear or Conv1d, a BatchNorm2d into a Conv2d; these are "
+            f"{type(norm).__name__} and {type(layer).__name__}."
+        )
+    if norm.running_mean is None:
+        raise ValueError(
+            "A batch norm with track_running_stats=False does not fold: without running "
+            "statistics it takes those of each batch, and fixed weights cannot know them."
+        )
+    if norm.training:
+        raise ValueError(
+            "A batch norm in training does not fold: it takes the statistics of each batch. Call "
+            "eval() first, when training is over."
+        )
+    count = getattr(layer, features if isinstance(layer, nn.Linear) else channels)
+    if norm.num_features != count:
+        raise ValueError(
+            f"The layers must have the same channels between them; the batch norm has "
+            f"{norm.num_features}, the {type(layer).__name__} {count}."
+        )
+
+
+def _check_features(
+    norm: nn.Module, kinds: tuple[type, ...], names: str, linear: nn.Module, side: str
+) -> None:
+    if not isinstance(norm, kinds) or not isinstance(linear, nn.Linear):
+        raise TypeError(
+            f"It takes a {names} and a Linear; these are {type(norm).__name__} and "
+            f"{type(linear).__name__}. Batch norm has fold_batch_norm."
+        )
+    if tuple(norm.normalized_shape) != (getattr(linear, side),):
+        raise ValueError(
+            f"The norm must be over the last axis alone, the {side} of the Linear, "
+            f"({getattr(linear, side)},); it is over {tuple(norm.normalized_shape)}."
+        )
+
+
+def _pads_with_zeros(conv: nn.Conv1d | nn.Conv2d) -> bool:
+    if conv.padding_mode != "zeros" or conv.padding == "valid":
+        return False  # the other modes repeat values of x, on which the norm acts as inside
+    return any(k > 1 for k in conv.kernel_size) if conv.padding == "same" else any(conv.padding)
+
+
+# --- Weights ----------------------------------------------------------------------------------
+
+
+def _scale_and_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
+    """Batch norm in evaluation as ax + c."""
+    mean, var = _double(norm.running_mean), _double(norm.running_var)
+    gamma, beta = _double(norm.weight), _double(norm.bias)
+    scale = (1 if gamma is None else gamma) / torch.sqrt(var + norm.eps)
+    return scale, (0 if beta is None else beta) - scale * mean
+
+
+def _double(tensor: Tensor | None) -> Tensor | None:
+    """A copy in float64: the weights are rounded once, at the end."""
+    return None if tensor is None else tensor.detach().to(torch.float64, copy=True)
+
+
+def _spread(values: Tensor, weight: Tensor) -> Tensor:
+    """The values shaped to line up with the first axes of the weight."""
+    return values.reshape(*values.shape, *(1,) * (weight.ndim - values.ndim))
+
+
+def _with(layer: nn.Module, weight: Tensor, bias: Tensor | None) -> nn.Module:
+    """A copy of the layer with other weights, in the dtype of its own."""
+    new = copy.deepcopy(layer)
+    dtype, learns = layer.weight.dtype, layer.weight.requires_grad
+    new.weight = nn.Parameter(weight.to(dtype), learns)
+    new.bias = None if bias is None else nn.Parameter(bias.to(dtype), learns)
+    return new
