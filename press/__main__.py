@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from press import LANGUAGES, PressError, catalogue, sources, stage
+from press.typeset import typeset
 
 SITE, BUILD, DRAFT = Path("_build/site"), Path("_build"), Path("_build/draft")
 TRANSLATIONS = list(LANGUAGES)[1:]
@@ -21,16 +22,12 @@ def build() -> None:
 
 def site() -> None:
     """Run the pages, translate them and typeset them in every language."""
-    from press.typeset import typeset
-
     stages = stage.stage(sources.book())
     typeset(stages, _strings, SITE, BUILD)
 
 
 def english() -> None:
     """Typeset the English pages alone, to see them before they are translated."""
-    from press.typeset import typeset
-
     stages = stage.stage(sources.book(), DRAFT / "stage", ["en"])
     typeset(stages, _strings, DRAFT / "site", DRAFT)
     print(f"The English pages: {DRAFT}/site/en/index.html")

@@ -71,7 +71,6 @@ def update(language: str, domain: str, entries: Iterable[Entry], folder: Path = 
     for message in catalogue:
         message.flags -= {"python-format", "python-brace-format"}  # Babel's guesses at prose
         message.auto_comments = message.auto_comments[:1]
-        message.user_comments = []
     # Neither lines nor dates, which would change with every edit.
     body = BytesIO(HEADER)
     body.seek(0, SEEK_END)

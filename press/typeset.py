@@ -101,9 +101,8 @@ class Book:
         if before.get("stamp") == self.stamp:
             return report(self.lang, "unchanged")
         if before.get("house") != self.house:
-            shutil.rmtree(
-                self.folder, ignore_errors=True
-            )  # Sphinx does not see that its extension has changed
+            # Sphinx does not see that its extension has changed
+            shutil.rmtree(self.folder, ignore_errors=True)
         (self.folder / "stamps.json").unlink(missing_ok=True)
         self.prepare()
         start = time.monotonic()

@@ -79,6 +79,14 @@ def test_a_message_that_went_is_obsolete_until_the_catalogue_is_refreshed(transl
     assert check(ENGLISH[:2], translated) == []
 
 
+def test_what_a_translator_notes_stays(translated):
+    path = translated / "fr/page.po"
+    note = "# Le mot du glossaire."
+    path.write_text(path.read_text("utf-8").replace("#. myst", f"{note}\n#. myst", 1), "utf-8")
+    catalogue.update("fr", "page", entries(ENGLISH), translated)
+    assert path.read_text("utf-8").count(note) == 1
+
+
 def test_refreshing_twice_changes_nothing(translated):
     before = (translated / "fr/page.po").read_bytes()
     catalogue.update("fr", "page", entries(ENGLISH), translated)
