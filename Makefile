@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := all
-.PHONY: all test serve messages english exercises clean help
+.PHONY: all test serve bench messages english exercises clean help
 
 all: $(READY)  ## build the site into _build/site and the exercises into exercises
 	@$(RUN) -m press build
@@ -20,6 +20,9 @@ test: $(READY)  ## run everything that guards the project
 
 serve: all  ## build, then serve the site on http://localhost:8000
 	@$(RUN) -m http.server --bind localhost --directory _build/site 8000
+
+bench: $(READY)  ## measure speed, as ratios
+	@$(RUN) book/code/benchmark.py
 
 messages: $(READY)  ## refresh the catalogues after an English edit; list what to translate
 	@$(RUN) -m press messages

@@ -222,6 +222,11 @@ def _array(number: Any) -> Array | None:
 
 def _single(xp, name, number):
     """The number as such or as an array without axes."""
+    if number is None:
+        raise TypeError(
+            f"{name} must be a number, or an array of one; it is None. Leave it out for its "
+            f"default value."
+        )
     if _array(number) is None:
         return number
     if math.prod(number.shape) != 1:

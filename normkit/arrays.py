@@ -11,6 +11,13 @@ def _mean(xp, x, axis):
     return xp.mean(x, axis=axis, keepdims=True)
 
 
+def _mean_product(xp, a, b, axis):
+    """The mean of a b; over the last axis a dot product, which writes no array of products."""
+    if axis == -1:
+        return xp.linalg.vecdot(a, b)[..., None] / a.shape[-1]
+    return _mean(xp, a * b, axis)
+
+
 def _float_dtype(xp, x):
     """The dtype of the result: that of x, or the library's default float for integers."""
     if xp.isdtype(x.dtype, "complex floating"):
@@ -33,7 +40,7 @@ def _as(xp, result, array):
 
 def _namespace(**arrays):
     """The library that all the arrays come from."""
-    needed = {"x", "dy"}
+    needed = {"x", "dy", "v", "g", "dw"}
     given = {n: array for n, array in arrays.items() if array is not None or n in needed}
     for name, array in given.items():
         if not hasattr(array, "shape"):

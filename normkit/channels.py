@@ -5,6 +5,7 @@ channels of one example.
 """
 
 import math
+from numbers import Integral
 
 from normkit.arrays import (
     Array,
@@ -12,10 +13,11 @@ from normkit.arrays import (
     _check_channels,
     _check_eps,
     _check_gradient,
+    _mean_product,
     _namespace,
     _widen,
 )
-from normkit.functions import _backward, _gradients, _standardise
+from normkit.functions import _backward, _centre, _gradients, _standardise
 
 # --- BatchNorm: statistics of a channel over the batch ----------------------------------------
 
@@ -68,17 +70,22 @@ def batch_norm(
     xp = _namespace(x=x, **arrays)
     _check_channels(x, **arrays)
     _check_eps(eps)
-    wide = _widen(xp, x)
+    wide, shared = _widen(xp, x), _all_but_channels(x)
     if training:
-        mean, var, unbiased = _batch_statistics(xp, wide)
+        count = _check_batch(x)
+        centred = _centre(xp, wide, shared)
+        var = _mean_product(xp, centred, centred, shared)
+        mean = xp.mean(wide, axis=shared)
+        unbiased = xp.reshape(var, mean.shape) * (count / (count - 1))
         running_mean = xp.zeros_like(mean) if running_mean is None else running_mean
-        running_var = xp.ones_like(var) if running_var is None else running_var
+        running_var = xp.ones_like(mean) if running_var is None else running_var
         running_mean = _move(xp, running_mean, mean, momentum)
         running_var = _move(xp, running_var, unbiased, momentum)
     else:
         _check_running(running_mean, running_var)
-        mean, var = _widen(xp, running_mean), _widen(xp, running_var)
-    xhat = (wide - _spread(xp, mean, x)) / xp.sqrt(_spread(xp, var, x) + eps)
+        centred = wide - _spread(xp, _widen(xp, running_mean), x)
+        var = _spread(xp, _widen(xp, running_var), x)
+    xhat = centred / xp.sqrt(var + eps)
     return _affine(xp, xhat, x, gamma, beta), running_mean, running_var
 
 
@@ -132,18 +139,9 @@ def batch_norm_backward(
     return _gradients(xp, dx, dy, xhat, x, gamma, shared)
 
 
-def _batch_statistics(xp, x):
-    """Mean, biased and unbiased variance of each channel."""
-    _check_batch(x)
-    axes, count = _all_but_channels(x), math.prod(x.shape) // x.shape[1]
-    mean = xp.mean(x, axis=axes)
-    squares = xp.sum((x - _spread(xp, mean, x)) ** 2, axis=axes)
-    return mean, squares / count, squares / (count - 1)
-
-
 def _move(xp, running, batch, momentum):
     """The running statistic, moved towards that of the batch."""
-    if not 0 <= momentum <= 1:
+    if momentum is None or not 0 <= momentum <= 1:
         raise ValueError(
             f"momentum is the share of the new batch in the running statistics, between 0 and 1; "
             f"it is {momentum}. For the plain average of all batches, pass 1/k at the k-th."
@@ -152,6 +150,7 @@ def _move(xp, running, batch, momentum):
 
 
 def _check_batch(x):
+    """The number of values per channel, at least two."""
     count = x.shape[0] * math.prod(x.shape[2:])
     if count < 2:
         raise ValueError(
@@ -159,6 +158,7 @@ def _check_batch(x):
             f"shape {tuple(x.shape)} has {count}. With a single one, the output would be β "
             f"whatever x is. Use a larger batch, or drop the last, incomplete one."
         )
+    return count
 
 
 def _check_running(running_mean, running_var):
@@ -268,7 +268,7 @@ def instance_norm_backward(
 def _grouped(xp, x, num_groups):
     """x as (N, G, values of the group)."""
     examples, channels = x.shape[:2]
-    if num_groups < 1 or channels % num_groups:
+    if not isinstance(num_groups, Integral) or num_groups < 1 or channels % num_groups:
         raise ValueError(
             f"num_groups must divide the number of channels, {channels}; it is {num_groups}. It "
             f"counts the groups, not the channels of a group."
@@ -278,7 +278,7 @@ def _grouped(xp, x, num_groups):
 
 def _check_positions(x):
     _check_channels(x)
-    if x.ndim < 3 or math.prod(x.shape[2:]) == 1:
+    if x.ndim < 3 or math.prod(x.shape[2:]) < 2:
         raise ValueError(
             f"Instance normalisation needs at least two positions per channel, x of shape "
             f"(N, C, ...); its shape is {tuple(x.shape)}. With a single one, the output would be "

@@ -177,7 +177,7 @@ def _check_features(
 ) -> None:
     if not isinstance(norm, kinds) or not isinstance(linear, nn.Linear):
         raise TypeError(
-            f"It takes a {names} and a Linear; these are {type(norm).__name__} and "
+            f"norm must be a {names}, and linear a Linear; they are {type(norm).__name__} and "
             f"{type(linear).__name__}. Batch norm has fold_batch_norm."
         )
     if tuple(norm.normalized_shape) != (getattr(linear, side),):

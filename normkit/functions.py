@@ -14,6 +14,7 @@ from normkit.arrays import (
     _check_gradient,
     _float_dtype,
     _mean,
+    _mean_product,
     _namespace,
     _widen,
 )
@@ -33,7 +34,7 @@ def layer_norm(
     x: (..., D), any floating dtype; integers become the library's default float.
     gamma, beta: (D,), shared by all tokens; 1 and 0 if left out.
     Returns y: the shape and dtype of x; statistics are computed in at least float32.
-    Raises TypeError for lists or mixed libraries, ValueError for a wrong shape.
+    Raises TypeError for lists or mixed libraries, ValueError for a wrong shape or eps.
     Source: Ba, Kiros & Hinton (2016), Layer Normalization, eq. 4 (there without ε).
 
     >>> import numpy as np
@@ -43,6 +44,7 @@ def layer_norm(
     """
     xp = _namespace(x=x, gamma=gamma, beta=beta)
     _check_features(x, gamma=gamma, beta=beta)
+    _check_eps(eps)
     xhat, _ = _standardise(xp, _widen(xp, x), -1, eps)
     y = xhat if gamma is None else gamma * xhat
     y = y if beta is None else y + beta
@@ -63,7 +65,7 @@ def layer_norm_backward(
 
     dy, x: (..., D); gamma: (D,), 1 if left out.
     Returns dx like x, and dγ, dβ of shape (D,) in the dtype of gamma (of x if left out).
-    Raises TypeError for lists or mixed libraries, ValueError for a wrong shape.
+    Raises TypeError for lists or mixed libraries, ValueError for a wrong shape or eps.
 
     >>> import numpy as np
     >>> x, dy = np.array([0.0, 0.0, 3.0, 3.0]), np.array([1.0, 0.0, 0.0, 0.0])
@@ -74,6 +76,7 @@ def layer_norm_backward(
     xp = _namespace(dy=dy, x=x, gamma=gamma)
     _check_features(x, gamma=gamma)
     _check_gradient(dy, x)
+    _check_eps(eps)
     xhat, r = _standardise(xp, _widen(xp, x), -1, eps)
     dy = _widen(xp, dy)
     dxhat = dy if gamma is None else gamma * dy
@@ -83,15 +86,25 @@ def layer_norm_backward(
 
 def _standardise(xp, x, axis, eps):
     """x̂ = (x - μ) r and r = 1/√(σ² + ε), the variance being that of the centred x (two passes)."""
-    centred = x - _mean(xp, x, axis)
-    centred = centred - _mean(xp, centred, axis)  # what rounding left of the mean
-    r = 1 / xp.sqrt(_mean(xp, centred * centred, axis) + eps)
+    centred = _centre(xp, x, axis)
+    r = 1 / xp.sqrt(_mean_product(xp, centred, centred, axis) + eps)
     return centred * r, r
+
+
+def _centre(xp, x, axis):
+    """x - μ, with one of the values subtracted before the mean.
+
+    That changes only the rounding: a large mean costs no digits, and equal values become 0.
+    """
+    axes = (x.ndim - 1,) if axis == -1 else axis
+    one = x[tuple(slice(1) if i in axes else slice(None) for i in range(x.ndim))]
+    shifted = x - one
+    return shifted - _mean(xp, shifted, axis)
 
 
 def _backward(xp, dxhat, xhat, r, axis):
     """dx = r (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)): what is left of dx̂ beside the two statistics."""
-    return r * (dxhat - _mean(xp, dxhat, axis) - xhat * _mean(xp, dxhat * xhat, axis))
+    return r * (dxhat - _mean(xp, dxhat, axis) - xhat * _mean_product(xp, dxhat, xhat, axis))
 
 
 def _gradients(xp, dx, dy, xhat, x, gamma, shared):
@@ -158,7 +171,7 @@ def rms_norm_backward(
     xhat, r, counted = _divide_by_rms(xp, _widen(xp, x), eps, p)
     dy = _widen(xp, dy)
     dxhat = dy if gamma is None else gamma * dy
-    dx = r * (dxhat - counted * xhat * _mean(xp, dxhat * xhat, -1))
+    dx = r * (dxhat - counted * xhat * _mean_product(xp, dxhat, xhat, -1))
     return _gradients(xp, dx, dy, xhat, x, gamma, tuple(range(x.ndim - 1)))[:2]
 
 
@@ -170,10 +183,10 @@ def _divide_by_rms(xp, x, eps, p):
         raise ValueError(f"p is a share of the features, above 0 and at most 1; it is {p}.")
     features = x.shape[-1]
     if p == 1:
-        counted = 1
+        counted, first = 1, x
     else:
         k = math.ceil(round(p * features, 9))  # 0.07 * 100 is a little more than 7
-        first = xp.astype(xp.arange(features) < k, x.dtype)
-        counted = first * (features / k)
-    r = 1 / xp.sqrt(_mean(xp, counted * x * x, -1) + eps)
+        counted = xp.astype(xp.arange(features) < k, x.dtype) * (features / k)
+        first = counted * x
+    r = 1 / xp.sqrt(_mean_product(xp, first, x, -1) + eps)
     return x * r, r, counted

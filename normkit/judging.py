@@ -57,15 +57,21 @@ class Verdict:
 def judge(observation: Observation, task: Task | str, seed: int = 0) -> Verdict:
     """Compare an observation with the reference and with the mistakes; runs no student's code."""
     task = find(task)
+    found = differences(observation, task, seed)
+    first = next(filter(None, found), None)
+    if first is None:
+        return Verdict(task, len(found))
+    mistakes = _explaining(task, task.draw(seed), observation.results)
+    return Verdict(task, len(found), first, mistakes)
+
+
+def differences(observation: Observation, task: Task, seed: int = 0) -> list[Difference | None]:
+    """How the result on each probe first differs from the reference, None where it does not."""
     probes, seen = task.draw(seed), observation.results
     if len(seen) != len(probes):
         raise ValueError(f"{task.name} has {len(probes)} probes, but {len(seen)} were observed.")
     right = observe(task.reference(), task, seed).results
-    differences = map(_difference, itertools.repeat(task), probes, seen, right)
-    difference = next((found for found in differences if found), None)
-    if difference is None:
-        return Verdict(task, len(probes))
-    return Verdict(task, len(probes), difference, _explaining(task, probes, seen))
+    return list(map(_difference, itertools.repeat(task), probes, seen, right))
 
 
 def _explaining(task: Task, probes, seen) -> tuple[Mistake, ...]:
@@ -82,9 +88,13 @@ def _explaining(task: Task, probes, seen) -> tuple[Mistake, ...]:
 
 def _alike(wrong: Any, task: Task, probe: Probe, seen: Result) -> bool:
     """Whether `wrong` returns what was seen, or noise where noise was seen."""
-    predicted = run_probe(wrong, task, probe)
+
+    def near(name, value):
+        return name in seen.values and distance(seen.values[name], value) <= probe.tolerance
+
     if not probe.rough:
-        return _agree(seen, predicted, probe)
+        return _agree(seen, run_probe(wrong, task, probe, near), probe)
+    predicted = run_probe(wrong, task, probe)
     exact = run_probe(wrong, task, replace(probe, inputs=_precise(probe.inputs)))
     return _agree(seen, exact, probe) == _agree(predicted, exact, probe)
 
@@ -205,9 +215,8 @@ def _evidence(verdict: Verdict, _) -> list[str]:
         facts |= {key: _(facts[key]) for key in ("came", "expected")}
     if found.what == "statistics":
         facts |= _statistics(found.came, found.expected, found.probe.tolerance)
-    place = _("First seen on: {input}").format(
-        input=" · ".join([_(found.probe.name), *_telling(found.probe.inputs)])
-    )
+    inputs = [text.replace(" ", SOLID) for text in telling(found.probe.inputs)]
+    place = _("First seen on: {input}").format(input=" · ".join([_(found.probe.name), *inputs]))
     lines = _wrap(place)
     if found.what not in NUMBERS or (found.what in SENTENCES and not verdict.mistakes):
         lines += _wrap(_(SENTENCES[found.what]).format(**facts))
@@ -216,13 +225,16 @@ def _evidence(verdict: Verdict, _) -> list[str]:
     return lines
 
 
-def _telling(inputs: Mapping[str, Any]) -> list[str]:
-    """The inputs, constant ones aside, each in one piece; if that is too much, the shape of x."""
+def telling(inputs: Mapping[str, Any]) -> list[str]:
+    """The inputs as text, constant arrays and eps aside; if that is too much, the shape of x."""
     arrays = {name: v for name, v in inputs.items() if isinstance(v, np.ndarray)}
-    told = {name: _show(v, 4) for name, v in arrays.items() if np.ptp(v) > 0}
+    told = {name: _show(v, 4) for name, v in arrays.items() if v.size < 2 or np.ptp(v) > 0}
     if sum(map(len, told.values())) > 1.5 * WIDTH:
-        told = {"x.shape": str(arrays["x"].shape)}
-    return [f"{name} = {text}".replace(" ", SOLID) for name, text in told.items()]
+        name = "x" if "x" in arrays else next(iter(arrays))
+        told = {f"{name}.shape": str(arrays[name].shape)}
+    numbers = {name: v for name, v in inputs.items() if type(v) in (int, float) and name != "eps"}
+    told |= {name: _show(number, 4) for name, number in numbers.items()}
+    return [f"{name} = {text}" for name, text in told.items()]
 
 
 def _wrap(text: str) -> list[str]:
@@ -244,15 +256,21 @@ def _statistics(came, expected, tolerance) -> dict[str, Any]:
 
 
 def _numbers(name, came, expected, label) -> list[str]:
-    """Both arrays, or where they differ most; with as many digits as it takes to see it."""
+    name, *texts = compared(name, came, expected)
+    width = max(map(wcwidth.wcswidth, (name, label)))  # Chinese characters take two columns
+    return [
+        f"  {wcwidth.ljust(t, width)} {text}" for t, text in zip((name, label), texts, strict=True)
+    ]
+
+
+def compared(name: str, came: np.ndarray, expected: np.ndarray) -> tuple[str, str, str]:
+    """Both arrays as text, or where they differ most; with as many digits as it takes to see it."""
     if expected.size > SMALL:
         gap = np.where(np.isfinite(came), np.abs(came - expected), np.inf)
         worst = tuple(map(int, np.unravel_index(np.argmax(gap), gap.shape)))
         name, came, expected = f"{name}{list(worst)}", came[worst], expected[worst]
     digits = next((d for d in (4, 8) if _show(came, d) != _show(expected, d)), 16)
-    width = max(map(wcwidth.wcswidth, (name, label)))  # Chinese characters take two columns
-    shown = (name, _show(came, digits)), (label, _show(expected, digits))
-    return [f"  {wcwidth.ljust(title, width)} {numbers}" for title, numbers in shown]
+    return name, _show(came, digits), _show(expected, digits)
 
 
 def _show(value, digits: int) -> str:

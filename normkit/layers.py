@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from normkit.arrays import _check_eps
+
 
 class _Affine(nn.Module):
     """γ and β, as `weight` and `bias`; what is not wanted is None."""
@@ -37,6 +39,23 @@ class _Affine(nn.Module):
             nn.init.ones_(self.weight)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
+
+
+def _checked(eps: float | None) -> float | None:
+    """eps, refused where the functions refuse it."""
+    if eps is not None:
+        _check_eps(eps)
+    return eps
+
+
+def _check_floating(layer: nn.Module, x: Tensor) -> None:
+    """A result in the dtype of integers would be cut to whole numbers."""
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        came = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise TypeError(
+            f"{type(layer).__name__} needs a tensor of floating-point numbers; it got {came}. "
+            f"torch.as_tensor(x, dtype=torch.float32) makes one."
+        )
 
 
 def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -64,6 +83,7 @@ class _OverFeatures(_Affine):
         self.elementwise_affine = elementwise_affine
 
     def _check(self, x: Tensor) -> None:
+        _check_floating(self, x)
         if tuple(x.shape[-len(self.normalized_shape) :]) != self.normalized_shape:
             raise ValueError(
                 f"{type(self).__name__}({self.normalized_shape}) needs an x whose last axes are "
@@ -97,10 +117,11 @@ class LayerNorm(_OverFeatures):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(normalized_shape, elementwise_affine, bias, device, dtype)
-        self.eps = eps
+        self.eps = _checked(eps)
         self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
+        _check_floating(self, x)
         return functional.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -134,7 +155,7 @@ class RMSNorm(_OverFeatures):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(normalized_shape, elementwise_affine, False, device, dtype)
-        self.eps = eps
+        self.eps = _checked(eps)
         self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -188,7 +209,7 @@ class DyT(_Squashed):
     $$ y = \gamma \odot \tanh(\alpha x) + \beta $$
 
     normalized_shape: that of the parameters, D or the last axes.
-    alpha_init: where the single number alpha starts: 0.5, but less in wide language models, see
+    alpha_init: where the single number alpha starts: 0.5; other values in language models, see
     `dyt_alpha_init`.
     weight (γ) starts at 1 and bias (β) at 0; None with elementwise_affine=False, the bias alone
     with bias=False.
@@ -262,7 +283,7 @@ class _DyT(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, alpha, weight, bias):
         rows, gamma, beta = _rows(x, weight), _flat(weight, x), _flat(bias, x)
-        t = _tanh_(torch.mul(rows, _flat(alpha, x)))
+        t = _tanh_(torch.mul(rows, 2 * _flat(alpha, x)))
         ctx.save_for_backward(x, t, alpha, weight, bias)
         return _back(torch.addcmul(beta, t, gamma), x)
 
@@ -272,9 +293,10 @@ class _DyT(torch.autograd.Function):
         """dx = α γ h, dα = Σ γ h x with h = dy (1 - t²); dγ = Σ dy t, dβ = Σ dy."""
         x, t, alpha, weight, bias = ctx.saved_tensors
         rows, gamma, dy = _rows(x, weight), _flat(weight, x), _rows(dy, weight)
-        dx, dbeta = torch.empty_like(rows), _over_tokens(dy)
-        dgamma, dalpha = torch.zeros_like(gamma), gamma.new_zeros(())
+        dx, dalpha = torch.empty_like(rows), gamma.new_zeros(())
+        dgamma, dbeta = torch.zeros_like(gamma), torch.zeros_like(gamma)
         for here in _blocks(rows):
+            dbeta += _over_tokens(dy[here])
             products = dy[here] * t[here]
             dgamma += _over_tokens(products)
             h = torch.addcmul(dy[here], products, t[here], value=-1, out=dx[here])
@@ -297,10 +319,11 @@ class _Derf(torch.autograd.Function):
         """dx = α h, dα = Σ h x, ds = Σ h with h = γ dy (2/√π) exp(-(αx + s)²)."""
         x, squashed, alpha, shift, weight, bias = ctx.saved_tensors
         rows, gamma, dy = _rows(x, weight), _flat(weight, x), _rows(dy, weight)
-        slope, dbeta = gamma * (2 / math.sqrt(math.pi)), _over_tokens(dy)
-        dx, dgamma = torch.empty_like(rows), torch.zeros_like(gamma)
+        dx, slope = torch.empty_like(rows), gamma * (2 / math.sqrt(math.pi))
+        dgamma, dbeta = torch.zeros_like(gamma), torch.zeros_like(gamma)
         dalpha, dshift = gamma.new_zeros(()), gamma.new_zeros(())
         for here in _blocks(rows):
+            dbeta += _over_tokens(dy[here])
             products = dy[here] * squashed[here]
             dgamma += _over_tokens(products)
             h = torch.mul(rows[here], _flat(alpha, x), out=dx[here]).add_(_flat(shift, x))
@@ -347,9 +370,9 @@ def _over_tokens(rows: Tensor) -> Tensor:
     return torch.mv(rows.T, rows.new_ones(rows.shape[0]))
 
 
-def _tanh_(z: Tensor) -> Tensor:
-    """e / (e + 2) with e = exp(2z) - 1, in place: torch's own tanh is slower on CPU."""
-    e = z.clamp_(max=20).mul_(2).expm1_()  # beyond 20 all digits are those of 1
+def _tanh_(doubled: Tensor) -> Tensor:
+    """tanh z from 2z: e / (e + 2) with e = exp(2z) - 1; torch's own tanh is slower on CPU."""
+    e = doubled.clamp_(max=40).expm1_()  # beyond z = 20 all digits are those of 1
     return e.div_(e + 2)
 
 
@@ -374,7 +397,7 @@ class _OverChannels(_Affine):
     ) -> None:
         super().__init__(num_features, affine, affine and bias, device, dtype)
         self.num_features = num_features
-        self.eps = eps
+        self.eps = _checked(eps)
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
@@ -400,6 +423,7 @@ class _OverChannels(_Affine):
         self.reset_running_stats()
 
     def _check(self, x: Tensor, channel: int) -> None:
+        _check_floating(self, x)
         if x.ndim not in self.axes or x.shape[channel] != self.num_features:
             raise ValueError(
                 f"{type(self).__name__}({self.num_features}) needs an x of "
@@ -556,7 +580,7 @@ class GroupNorm(_Affine):
         *,
         bias: bool = True,
     ) -> None:
-        if num_groups < 1 or num_channels % num_groups:
+        if not isinstance(num_groups, Integral) or num_groups < 1 or num_channels % num_groups:
             raise ValueError(
                 f"num_groups must divide num_channels, {num_channels}; it is {num_groups}. It "
                 f"counts the groups, not the channels of a group."
@@ -564,11 +588,12 @@ class GroupNorm(_Affine):
         super().__init__(num_channels, affine, affine and bias, device, dtype)
         self.num_groups = num_groups
         self.num_channels = num_channels
-        self.eps = eps
+        self.eps = _checked(eps)
         self.affine = affine
         self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
+        _check_floating(self, x)
         if x.ndim < 2 or x.shape[1] != self.num_channels:
             raise ValueError(
                 f"GroupNorm needs {self.num_channels} channels on axis 1 of x, of shape "

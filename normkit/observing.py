@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from normkit.algorithms import ALGORITHMS
-from normkit.mistakes import Mistake, mistakes_of
+from normkit.mistakes import ALGORITHMS, Mistake, mistakes_of
 
 Named = Iterator[tuple[str, Any]]  # results by name, in the order in which they are judged
 LARGEST = 10_000  # numbers kept of one result
@@ -45,7 +44,7 @@ class Task:
 
     @property
     def page(self) -> str:
-        return ALGORITHMS[self.algorithm].page
+        return ALGORITHMS[self.algorithm].chapter
 
     @property
     def mistakes(self) -> list[Mistake]:
@@ -56,6 +55,11 @@ class Task:
 
 
 TASKS: dict[str, Task] = {}
+
+
+def add(*tasks: Task) -> None:
+    """Record tasks by their names."""
+    TASKS.update({task.name: task for task in tasks})
 
 
 def find(task: Task | str) -> Task:
@@ -109,8 +113,10 @@ def observe(answer: Any, task: Task | str, seed: int = 0) -> Observation:
     return Observation(results)
 
 
-def run_probe(answer: Any, task: Task, probe: Probe) -> Result:
-    """What an answer does with one probe, whatever that is."""
+def run_probe(
+    answer: Any, task: Task, probe: Probe, goes_on: Callable[..., bool] = lambda name, value: True
+) -> Result:
+    """What an answer does with one probe, whatever that is; as long as a result `goes_on`."""
     result = Result()
     given = {name: _copy(value) for name, value in probe.inputs.items()}
     try:
@@ -119,6 +125,8 @@ def run_probe(answer: Any, task: Task, probe: Probe) -> Result:
             for name, value in task.use(answer, **given):
                 result.kinds[name] = _kind(value)
                 result.values[name] = _plain(value)
+                if not goes_on(name, result.values[name]):
+                    break
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: this is not our code
         result.error = _describe(error)
     result.modified = [k for k, v in probe.inputs.items() if not _same(v, given[k])]

@@ -4,6 +4,7 @@ The branch F is attention or the feed-forward part; x is the residual stream.
 """
 
 from collections.abc import Callable
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,8 @@ class Residual(nn.Module):
     branch: F, keeps the shape. width: D. alpha: of `"deep"` alone, see `deepnorm_constants`.
     norm: makes N from D (and device, dtype), for example `RMSNorm`.
     forward(x): (..., D) to the same shape.
-    Raises ValueError for an unknown placement, or an alpha missing or without use.
+    Raises ValueError for an unknown placement, for an alpha missing or without use, and for a
+    branch that changes the shape; TypeError for an alpha that is no number or a norm ready made.
     Source: post, Vaswani et al. (2017); pre, Xiong et al. (2020); deep, Wang et al. (2022),
     DeepNet; peri, Kim et al. (2025), Peri-LN; output, OLMo 2 (2024).
 
@@ -56,11 +58,14 @@ class Residual(nn.Module):
     ) -> None:
         super().__init__()
         _check_placement(placement)
+        _check_norm(norm)
         if (alpha is not None) != (placement == "deep"):
             raise ValueError(
                 f'placement="deep" needs alpha, from deepnorm_constants, and no other placement '
                 f'has one; placement is "{placement}" and alpha is {alpha}.'
             )
+        if alpha is not None:
+            _check_constant("alpha", alpha)
         self.branch, self.placement, self.alpha = branch, placement, alpha
         before, after = placement in ("pre", "peri"), placement != "pre"
         options = {"device": device, "dtype": dtype}
@@ -70,15 +75,25 @@ class Residual(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         match self.placement:
             case "post":
-                return self.norm_after(x + self.branch(x))
+                return self.norm_after(x + self._branch(x))
             case "deep":
-                return self.norm_after(self.alpha * x + self.branch(x))
+                return self.norm_after(self.alpha * x + self._branch(x))
             case "pre":
-                return x + self.branch(self.norm_before(x))
+                return x + self._branch(self.norm_before(x))
             case "peri":
-                return x + self.norm_after(self.branch(self.norm_before(x)))
+                return x + self.norm_after(self._branch(self.norm_before(x)))
             case "output":
-                return x + self.norm_after(self.branch(x))
+                return x + self.norm_after(self._branch(x))
+
+    def _branch(self, x: Tensor) -> Tensor:
+        """F(x), which must not broadcast against the stream."""
+        y = self.branch(x)
+        if y.shape != x.shape:
+            raise ValueError(
+                f"The branch must keep the shape of the stream, {tuple(x.shape)}, because the two "
+                f"are added; it returns {tuple(y.shape)}."
+            )
+        return y
 
     def extra_repr(self) -> str:
         return f'placement="{self.placement}", alpha={self.alpha}'
@@ -130,8 +145,10 @@ def deepnorm_init(module: nn.Module, beta: float) -> nn.Module:
     queries, keys and whatever is outside of `Attention` and `FeedForward`. Biases become 0.
 
     beta: from `deepnorm_constants`; 1 gives the plain Xavier initialisation.
-    Returns the module, changed. Source: the same, fig. 2; Glorot & Bengio (2010), eq. 16.
+    Returns the module, changed. Raises TypeError unless beta is a number, ValueError unless it is
+    positive. Source: the same, fig. 2; Glorot & Bengio (2010), eq. 16.
     """
+    _check_constant("beta", beta)
     scaled = {
         linear
         for part in module.modules()
@@ -157,7 +174,7 @@ class Attention(nn.Module):
     width: D, which heads divides. qk_norm: `"full"` normalises q and k over all D features
     (OLMo 2), `"head"` over the d of each head (Qwen 3, Gemma 3), None neither, by RMSNorm.
     forward(x): (B, T, D) to the same shape; position t sees positions up to t.
-    Raises ValueError for heads that do not divide, or an unknown qk_norm.
+    Raises ValueError for heads that do not divide, an unknown qk_norm, or another shape.
     Source: Vaswani et al. (2017), eq. 1; Henry et al. (2020), Query-Key Normalization.
     """
 
@@ -183,6 +200,7 @@ class Attention(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
+        _check_shape(self, x, self.q.in_features, axes=2)
         q, k, v = self.q(x), self.k(x), self._split(self.v(x))
         if self.qk_norm == "full":
             q, k = self._split(self.q_norm(q)), self._split(self.k_norm(k))
@@ -204,6 +222,7 @@ class FeedForward(nn.Module):
     """Two linear maps with a ReLU between, (..., D) to the same shape, each token by itself.
 
     width: D. hidden: the features between, 4D if left out.
+    Raises ValueError for another number of features.
     """
 
     def __init__(
@@ -220,6 +239,7 @@ class FeedForward(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
+        _check_shape(self, x, self.up.in_features, axes=1)
         return self.down(self.up(x).relu())
 
     def _scaled(self) -> tuple[nn.Linear, ...]:
@@ -235,7 +255,8 @@ class CharacterTransformer(nn.Module):
     initialisation follow from N. qk_norm: as in `Attention`. Placements that
     leave the stream unnormalised get a final norm. Weights start Xavier-normal, biases at 0.
     forward(tokens): integers (B, T) to logits (B, T, vocabulary).
-    Raises ValueError for more than length positions.
+    Raises ValueError for a size below 1, more than length positions, or a token that is not below
+    vocabulary; TypeError for tokens that are no integers.
 
     >>> model = CharacterTransformer(vocabulary=35, placement="deep", layers=8)
     >>> model(torch.zeros(2, 16, dtype=torch.long)).shape, model.blocks[0].alpha
@@ -259,6 +280,7 @@ class CharacterTransformer(nn.Module):
         _check_placement(placement)
         deep, options = placement == "deep", {"device": device, "dtype": dtype}
         alpha, beta = deepnorm_constants(decoder_layers=layers)["decoder"] if deep else (None, 1)
+        _check_sizes(vocabulary=vocabulary, width=width, layers=layers, length=length)
         self.length = length
         self.characters = nn.Embedding(vocabulary, width, **options)
         self.positions = nn.Embedding(length, width, **options)
@@ -279,17 +301,73 @@ class CharacterTransformer(nn.Module):
         deepnorm_init(self, beta)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        length = tokens.shape[-1]
-        if length > self.length:
+        self._check(tokens)
+        try:
+            x = self.characters(tokens)
+        except IndexError:
+            raise ValueError(
+                f"The model knows the characters 0 to {self.characters.num_embeddings - 1}, and "
+                f"the tokens go from {int(tokens.min())} to {int(tokens.max())}. Number the "
+                f"characters from 0, or build it with a larger vocabulary."
+            ) from None
+        x = x + self.positions.weight[: tokens.shape[-1]]
+        return self.head(self.final_norm(self.blocks(x)))
+
+    def _check(self, tokens: Tensor) -> None:
+        if torch.is_floating_point(tokens) or tokens.ndim == 0:
+            raise TypeError(
+                f"tokens must be integers of shape (batch, length), one for each character; they "
+                f"are {tokens.dtype} of shape {tuple(tokens.shape)}. One-hot vectors become "
+                f"integers with argmax(-1)."
+            )
+        if tokens.shape[-1] > self.length:
             raise ValueError(
                 f"The model has positions for {self.length} characters; the tokens have shape "
                 f"{tuple(tokens.shape)}, (batch, length). Cut them, or build it with more length."
             )
-        x = self.characters(tokens) + self.positions.weight[:length]
-        return self.head(self.final_norm(self.blocks(x)))
+
+
+# --- Checks -----------------------------------------------------------------------------------
 
 
 def _check_placement(placement: str) -> None:
     if placement not in _PLACEMENTS:
         names = ", ".join(f'"{name}"' for name in _PLACEMENTS)
         raise ValueError(f"placement must be one of {names}; it is {placement!r}.")
+
+
+def _check_norm(norm: NormMaker) -> None:
+    if isinstance(norm, nn.Module) or not callable(norm):
+        raise TypeError(
+            f"norm must be a class or function that makes a norm from a width, RMSNorm and not "
+            f"RMSNorm(8): every place needs one of its own. It is a {type(norm).__name__}."
+        )
+
+
+def _check_constant(name: str, constant: float) -> None:
+    if not isinstance(constant, Real):
+        raise TypeError(
+            f"{name} must be a single number; it is {constant!r}. deepnorm_constants returns the "
+            f"pair (alpha, beta) for each side: "
+            f'alpha, beta = deepnorm_constants(decoder_layers=8)["decoder"].'
+        )
+    if not constant > 0:
+        raise ValueError(
+            f"{name} must be positive; it is {constant}. deepnorm_constants computes it from the "
+            f"number of layers."
+        )
+
+
+def _check_sizes(**sizes: int) -> None:
+    if min(sizes.values()) < 1:
+        named = ", ".join(f"{name} is {size}" for name, size in sizes.items())
+        raise ValueError(f"All sizes of a Transformer must be at least 1; {named}.")
+
+
+def _check_shape(part: nn.Module, x: Tensor, width: int, axes: int) -> None:
+    if x.ndim < axes or x.shape[-1] != width:
+        shape = ("..., T, " if axes == 2 else "..., ") + str(width)
+        raise ValueError(
+            f"This {type(part).__name__} needs an x of shape ({shape}), with {width} features on "
+            f"the last axis; its shape is {tuple(x.shape)}."
+        )

@@ -22,11 +22,7 @@ class Moments(NamedTuple):
 
     def variance(self, correction: int = 0) -> Array:
         """M2/n, or with correction=1 the unbiased M2/(n - 1)."""
-        if self.n <= correction:
-            raise ValueError(
-                f"The variance divides by n - {correction}, so it needs more than {correction} "
-                f"values; there are {self.n}."
-            )
+        _check_count(self.n, correction)
         return self.m2 / (self.n - correction)
 
 
@@ -60,6 +56,7 @@ def one_pass(x: Array) -> Array:
     """
     xp = _namespace(x=x)
     x = _values(xp, x)
+    _check_count(x.shape[0], 0)
     return (_mean(xp, x * x, 0) - _mean(xp, x, 0) ** 2)[0]
 
 
@@ -95,6 +92,7 @@ def merge(a: Moments, b: Moments) -> Moments:
     M_2 = M_{2,a} + M_{2,b} + \delta^2\, \frac{n_a n_b}{n}, \quad \delta = \mu_b - \mu_a $$
 
     One of them may be empty. With a single value in b, it is a step of `welford`.
+    Raises TypeError for what is no Moments or of two libraries, ValueError for two shapes.
     Source: Chan, Golub & LeVeque (1979), Updating formulae and a pairwise algorithm for
     computing sample variances.
 
@@ -104,12 +102,37 @@ def merge(a: Moments, b: Moments) -> Moments:
     >>> both.n, float(both.mean), float(both.variance())
     (4, 4.0, 5.0)
     """
+    _check_moments(a, b)
     n = a.n + b.n
     if n == 0:
         return a
     delta, share = b.mean - a.mean, b.n / n
     mean = a.mean + delta * share
     return Moments(n, mean, a.m2 + b.m2 + delta * delta * (a.n * share))
+
+
+def _check_count(n, correction):
+    if n <= correction:
+        raise ValueError(
+            f"The variance divides by n - {correction}, so it needs more than {correction} "
+            f"values; there are {n}."
+        )
+
+
+def _check_moments(a, b):
+    for name, value in (("a", a), ("b", b)):
+        if not isinstance(value, Moments):
+            raise TypeError(
+                f"{name} must be Moments, not a {type(value).__name__}: merge(moments(x), "
+                f"moments(y)) for two arrays of values."
+            )
+    _namespace(a=a.mean, b=b.mean)
+    if a.mean.shape != b.mean.shape:
+        raise ValueError(
+            f"The values of both must have the same shape; those of a have {tuple(a.mean.shape)}, "
+            f"those of b {tuple(b.mean.shape)}. Only axis 0 of x, over which the moments run, may "
+            f"differ."
+        )
 
 
 def _values(xp, x):

@@ -34,10 +34,10 @@ class Entry:
 
 
 class Translations(dict[str, str]):
-    """The finished translations of a domain, from each English message."""
+    """The finished translations of some catalogues, from each English message."""
 
-    def __init__(self, language: str, catalogue: Catalog) -> None:
-        super().__init__({m.id: m.string for m in catalogue if _finished(m)})
+    def __init__(self, language: str, *catalogues: Catalog) -> None:
+        super().__init__({m.id: m.string for of in catalogues for m in of if _finished(m)})
         self.language = language
 
     def __missing__(self, message: str) -> str:
@@ -54,11 +54,14 @@ class Identity(dict[str, str]):
         return message
 
 
-def load(language: str, domain: str, folder: Path = LOCALE) -> dict[str, str]:
-    """Return the translations of a domain; one that is missing or fuzzy is an error when used."""
+def load(language: str, *domains: str, folder: Path = LOCALE) -> dict[str, str]:
+    """Return the translations of domains, the last one first where two have a message.
+
+    A translation that is missing or fuzzy is an error when used.
+    """
     if language == next(iter(LANGUAGES)):
         return Identity()
-    return Translations(language, _read(language, domain, folder))
+    return Translations(language, *(_read(language, domain, folder) for domain in domains))
 
 
 def update(language: str, domain: str, entries: Iterable[Entry], folder: Path = LOCALE) -> None:

@@ -8,7 +8,7 @@ import yaml
 from babel.messages.extract import extract_from_dir
 from nbformat import NotebookNode
 
-from press import code, run, typeset
+from press import code, prose, run, typeset
 from press.blocks import Block
 from press.catalogue import Entry
 from press.translate import messages
@@ -21,8 +21,9 @@ CACHE = Path("_build/cache")
 def book() -> dict[str, NotebookNode]:
     """Return the pages of the book by name, run."""
     paths = run.pages(TOC, BOOK)
-    inputs = [*Path("normkit").glob("*.py"), *programs(), Path("requirements.txt")]
-    return {path.stem: nb for path, nb in zip(paths, run.run(paths, CACHE, inputs), strict=True)}
+    inputs = [*Path("normkit").rglob("*.py"), *programs(), Path("requirements.txt")]
+    done = map(prose.write_out, run.run(paths, CACHE, inputs))
+    return {path.stem: notebook for path, notebook in zip(paths, done, strict=True)}
 
 
 def assignments() -> dict[str, NotebookNode]:
@@ -37,11 +38,16 @@ def programs() -> list[Path]:
 
 def entries() -> dict[str, list[Entry]]:
     """Return what there is to translate: for each domain, its messages in order."""
-    domains = {f"book/{name}": _of_notebook(page) for name, page in book().items()}
+    package = list(_of_normkit())
+    known = {entry.message for entry in package}  # a page may quote the package
+    domains = {
+        f"book/{name}": [entry for entry in _of_notebook(page) if entry.message not in known]
+        for name, page in book().items()
+    }
     domains["book/code"] = [entry for path in programs() for entry in _of_program(path)]
     domains |= {f"solutions/{name}": _of_notebook(nb) for name, nb in assignments().items()}
     domains["site"] = [*_of_contents(), *starmap(_entry, typeset.messages())]
-    domains["normkit"] = list(_of_normkit())
+    domains["normkit"] = package
     return domains
 
 

@@ -46,7 +46,7 @@ def _files(pages: Mapping[str, NotebookNode], language: str) -> dict[str, bytes]
     """Return the files of a stage by their path in it."""
     files = {"_toc.yml": _contents(language).encode()}
     for name, page in pages.items():
-        translated = _in_language(page, language, f"book/{name}")
+        translated = _in_language(page, language, "normkit", f"book/{name}")
         files[f"{name}.ipynb"] = nbformat.writes(translated).encode()
     words = load(language, "book/code")
     for path in sources.programs():
@@ -60,8 +60,8 @@ def _files(pages: Mapping[str, NotebookNode], language: str) -> dict[str, bytes]
     return files
 
 
-def _in_language(notebook: NotebookNode, language: str, domain: str) -> NotebookNode:
-    translated = translate(notebook, load(language, domain))
+def _in_language(notebook: NotebookNode, language: str, *domains: str) -> NotebookNode:
+    translated = translate(notebook, load(language, *domains))
     del translated.metadata["path"]
     translated.metadata.language = language
     return translated

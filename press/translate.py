@@ -48,10 +48,11 @@ def messages(notebook: NotebookNode) -> list[Block]:
 def _rewrite(notebook: NotebookNode, turn: Turn) -> NotebookNode:
     notebook = copy.deepcopy(notebook)
     for cell, first in zip(notebook.cells, notebook.metadata.source_map, strict=True):
+        computed = "computed" in cell.metadata  # its rows are not those of the page
 
-        def located(block: Block, first: int = first) -> str:
+        def located(block: Block, first: int = first, computed: bool = computed) -> str:
             try:
-                return turn(replace(block, line=block.line + first))
+                return turn(replace(block, line=first + (0 if computed else block.line)))
             except KeyError:
                 raise BlockError(block.line, f"not translated: {block.message!r}") from None
             except PressError as error:
@@ -60,7 +61,7 @@ def _rewrite(notebook: NotebookNode, turn: Turn) -> NotebookNode:
         try:
             _cell(cell, located)
         except BlockError as error:
-            line = first + error.row + 1
+            line = first + (0 if computed else error.row) + 1
             raise PressError(f"{notebook.metadata.path}:{line}: {error.what}") from None
     return notebook
 

@@ -10,6 +10,8 @@ from bs4 import BeautifulSoup
 from press import LANGUAGES
 from press.__main__ import SITE, site
 
+NAMES = {"DeepNorm", "OLMo 2", "Peri", "Post", "Pre"}  # the same in every language
+
 
 @pytest.fixture(scope="module")
 def pages() -> dict[Path, BeautifulSoup]:
@@ -72,7 +74,8 @@ def test_no_markup_shows_as_it_is(pages):
         for code in article.select("pre, code, .katex, script"):
             code.decompose()
         shown = article.get_text()
-        assert not re.search(r"\*\*|\$|\\\(|\{[a-z:]+\}`", shown), page
+        # (a ** b, with spaces, is Python)
+        assert not re.search(r"\S\*\*|\*\*\S|\$|\\\(|\{[a-z:]+\}`", shown), page
 
 
 def test_every_figure_has_words_in_the_language_of_the_page(pages):
@@ -82,7 +85,9 @@ def test_every_figure_has_words_in_the_language_of_the_page(pages):
             assert len(image["alt"]) > 20, page
             assert bool(chinese.search(image["alt"])) == ("zh" in page.parts), page
             drawing = (page.parent / image["src"]).read_text("utf-8")
-            assert bool(chinese.search(drawing)) == ("zh" in page.parts), image["src"]
+            words = set(re.findall(r"<text[^>]*>([^<]*[^\W\d_]{2}[^<]*)<", drawing))
+            if not words <= NAMES:
+                assert bool(chinese.search(drawing)) == ("zh" in page.parts), image["src"]
 
 
 def test_every_mistake_leads_to_its_place_in_the_book(pages):

@@ -21,7 +21,7 @@ def test_a_mistake_with_its_numbers_and_where_to_read(capsys, monkeypatch):
     monkeypatch.setenv("NORMKIT_BOOK", "https://example.org/")
     diagnose(WRONG["unbiased_variance"], "layer_norm/forward")
     said = capsys.readouterr().out
-    assert "divides by D - 1" in said
+    assert "divides by n - 1" in said
     assert "x = [[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]]" in said
     assert "[[0, -0.9995, 0.9995], [1.1546, -0.5773, -0.5773]]" in said
     assert "[[0, -1.2238, 1.2238], [1.414, -0.707, -0.707]]" in said
@@ -37,7 +37,7 @@ def test_two_mistakes_are_numbered(capsys):
 
 
 def test_check_raises_what_diagnose_prints():
-    with pytest.raises(AssertionError, match="divides by D - 1"):
+    with pytest.raises(AssertionError, match="divides by n - 1"):
         check(WRONG["unbiased_variance"], "layer_norm/forward")
 
 

@@ -145,20 +145,32 @@ def test_parameters_may_have_another_precision():
     assert (dx.dtype, dgamma.dtype, dbeta.dtype) == (np.float32, np.float64, np.float64)
 
 
-def test_a_large_mean_costs_no_more_digits_than_it_must():
-    x = draw((3, 1024))[0] * 0.1 + 10_000
-    single = x.astype(np.float32)
-    np.testing.assert_allclose(layer_norm(single), layer_norm(single.astype(float)), atol=5e-2)
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("mean", [10, 1e4, -1e6])
+def test_a_large_mean_costs_no_digits(mean, library):
+    make, back = LIBRARIES[library]
+    x = (draw((3, 1024))[0] * 0.1 + mean).astype(np.float32)
+    np.testing.assert_allclose(back(layer_norm(make(x))), layer_norm(x.astype(float)), atol=1e-5)
 
 
+@pytest.mark.parametrize("feature", [0, 1, -1])
+def test_one_feature_may_be_far_from_the_others(feature):
+    x = draw((3, 1024))[0].astype(np.float32)
+    x[:, feature] = [1e3, -1e6, 1e12]
+    right = layer_norm(x.astype(float))
+    np.testing.assert_allclose(layer_norm(x), right, atol=2e-6 * np.abs(right).max())
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("features", [3, 10, 512])
 @pytest.mark.parametrize("value", [0.0, 3.0, 0.1, 33.3, 1000.1, -123456.7, -1e6])
-def test_a_constant_token_becomes_beta(value, features, dtype):
+def test_a_constant_token_becomes_beta(value, features, dtype, library):
     """Also where the mean of equal numbers is rounded, and so is not that number."""
-    beta = np.arange(features, dtype=dtype)
-    x = np.full((2, features), value, dtype)
-    np.testing.assert_allclose(layer_norm(x, np.ones(features, dtype), beta), [beta] * 2, atol=1e-6)
+    make, back = LIBRARIES[library]
+    gamma, beta = np.ones(features, dtype), np.arange(features, dtype=dtype)
+    y = layer_norm(*map(make, (np.full((2, features), value, dtype), gamma, beta)))
+    assert (back(y) == beta).all()
 
 
 def test_any_layout_and_the_inputs_stay_as_they_are():
@@ -226,3 +238,11 @@ def test_what_is_no_array_is_refused():
         layer_norm(X, torch.ones(3))
     with pytest.raises(ValueError, match=r"dy must have the shape of x, \(2, 3\)"):
         layer_norm_backward(np.ones(3), X)
+
+
+@pytest.mark.parametrize("eps", [-1e-5, float("nan")])
+def test_a_negative_eps_is_refused(eps):
+    with pytest.raises(ValueError, match=f"eps must not be negative.*it is {eps}"):
+        layer_norm(X, eps=eps)
+    with pytest.raises(ValueError, match="eps must not be negative"):
+        layer_norm_backward(X, X, eps=eps)

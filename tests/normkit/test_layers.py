@@ -337,6 +337,40 @@ def test_other_bad_input():
             normkit.GroupNorm(groups, 6)
 
 
+@pytest.mark.parametrize("eps", [-1e-5, float("nan")])
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_negative_eps_is_refused(name, eps):
+    layer, arguments = getattr(normkit, name), LAYERS[name][0][0]
+    assert layer(*arguments, eps=0).eps == 0
+    with pytest.raises(ValueError, match=f"eps must not be negative.*it is {eps}"):
+        layer(*arguments, eps=eps)
+
+
+def saved(layer, x):
+    """The bytes that forward keeps for backward, x and what the layer holds aside."""
+    held = {tensor.data_ptr() for tensor in (x, *layer.parameters(), *layer.buffers())}
+    sizes = {}
+
+    def note(tensor):
+        sizes[tensor.data_ptr()] = tensor.nbytes
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        y = layer(x.requires_grad_())
+    assert y.requires_grad
+    return sum(size for pointer, size in sizes.items() if pointer not in held)
+
+
+@pytest.mark.parametrize("name", [*LAYERS, "DyT", "Derf"])
+def test_no_more_memory_is_kept_for_backward_than_by_torch(name):
+    all_arguments, _, shapes = LAYERS.get(name, ([(5,)], None, [(2, 3, 4, 5)]))
+    ours = getattr(normkit, name)(*all_arguments[0])
+    theirs = getattr(nn, name)(*all_arguments[0]) if name in LAYERS else Plain(ours)
+    for shape in shapes:
+        x = draw(shape, torch.float32)
+        assert 0 < saved(ours, x) <= saved(theirs, x)
+
+
 def test_normkit_alone_does_not_import_torch():
     code = "import sys, normkit; sys.exit('torch' in sys.modules or 'jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -60,3 +60,13 @@ def test_an_unknown_language_is_english(catalogue, docstring):
     speak(french)
     speak(language)
     assert messages.current_language() == "en"
+
+
+def test_a_message_reads_the_same_as_a_paragraph_of_the_book():
+    from press.blocks import parser
+
+    for mistake in MISTAKES:
+        tokens = parser().parse(mistake.message)
+        assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
+        shown = "".join(child.content for child in tokens[1].children)
+        assert shown == mistake.message, mistake.name

@@ -34,7 +34,7 @@ def check(texts, folder):
 
 def test_a_complete_catalogue_is_right(translated):
     assert check(ENGLISH, translated) == []
-    assert load("fr", "page", translated) == dict(zip(ENGLISH, FRENCH, strict=True))
+    assert load("fr", "page", folder=translated) == dict(zip(ENGLISH, FRENCH, strict=True))
 
 
 def test_what_is_missing_names_page_line_and_message(tmp_path):
@@ -49,13 +49,13 @@ def test_one_edit_makes_exactly_its_own_translation_fuzzy(translated):
     assert any("missing" in line for line in check(edited, translated))  # before make messages
     catalogue.update("fr", "page", entries(edited), translated)
     assert [re.findall("fuzzy|missing", line) for line in check(edited, translated)] == [["fuzzy"]]
-    assert load("fr", "page", translated) == {ENGLISH[0]: FRENCH[0], ENGLISH[2]: FRENCH[2]}
+    assert load("fr", "page", folder=translated) == {ENGLISH[0]: FRENCH[0], ENGLISH[2]: FRENCH[2]}
 
 
 def test_what_is_not_translated_is_an_error_that_says_what_to_do(translated):
     with pytest.raises(PressError, match=r"\(fr\): 'Another sentence.'\nRun `make messages`"):
-        load("fr", "page", translated)["Another sentence."]
-    assert load("en", "page", translated)["Another sentence."] == "Another sentence."
+        load("fr", "page", folder=translated)["Another sentence."]
+    assert load("en", "page", folder=translated)["Another sentence."] == "Another sentence."
 
 
 def test_a_catalogue_is_clean_gettext_after_any_edit(translated):
@@ -96,4 +96,4 @@ def test_refreshing_twice_changes_nothing(translated):
 def test_a_damaged_catalogue_is_named(translated):
     (translated / "fr/page.po").write_text("nonsense", "utf-8")
     with pytest.raises(PressError, match=r"fr/page\.po: not a catalogue"):
-        load("fr", "page", translated)
+        load("fr", "page", folder=translated)

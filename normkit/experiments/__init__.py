@@ -1,0 +1,36 @@
+"""Experiments of the course: small, on one thread, the same numbers from the same seed.
+
+Each function returns a table, a list of rows, and each row is a dict: the settings of one run,
+its seed, and what was measured. `summary` takes the runs with different seeds together. The
+numbers in the docstrings are from PyTorch 2.13 on a CPU; another machine rounds differently, and
+what training makes of that may change the last digits shown.
+
+`pip install "normkit[experiments]"` installs what they need beside PyTorch.
+"""
+
+from normkit.experiments.descent import elongated_bowl
+from normkit.experiments.perceptrons import (
+    names_model,
+    running_mean,
+    running_statistics,
+    saturation,
+    small_batches,
+    trainability,
+)
+from normkit.experiments.training import summary
+from normkit.experiments.transformers import depth_sweep, gradient_norms, s_curve, same_task
+
+__all__ = [
+    "depth_sweep",
+    "elongated_bowl",
+    "gradient_norms",
+    "names_model",
+    "running_mean",
+    "running_statistics",
+    "s_curve",
+    "same_task",
+    "saturation",
+    "small_batches",
+    "summary",
+    "trainability",
+]

@@ -1,0 +1,460 @@
+"""Layer normalisation: its steps and its mistakes."""
+
+from collections.abc import Callable
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from normkit.messages import N_
+from normkit.mistakes.chains import ALGORITHMS, Algorithm, Steps, chain, of, run
+from normkit.mistakes.normalise import BACKWARD, FORWARD, layer_norm, layer_norm_backward
+
+
+@chain
+class PARAMETERS:
+    def weight(torch, features):
+        return torch.ones(features)
+
+    def bias(torch, features):
+        return torch.zeros(features)
+
+    def register(torch, layer, weight, bias):
+        layer.weight, layer.bias = torch.nn.Parameter(weight), torch.nn.Parameter(bias)
+
+
+@chain
+class CALL:
+    def prepare(layer, x):
+        """Nothing: the parameters exist since the layer was made."""
+
+    def gamma(layer, prepare):
+        return layer.weight
+
+    def beta(layer, prepare):
+        return layer.bias
+
+
+@chain
+class INVARIANCE:
+    def shift_tokens():
+        return True
+
+    def scale_tokens():
+        return True
+
+    def scale_dataset():
+        return True
+
+    def negate_tokens():
+        return False
+
+    def shift_dataset():
+        return False
+
+    def scale_feature():
+        return False
+
+    def unchanged():
+        return lambda norm, change, x: np.allclose(norm(change(x)), norm(x))
+
+
+def _layer_norm_layer(steps: Steps) -> type:
+    import torch
+
+    made = {name: steps[name] for name in PARAMETERS}
+    called = {name: steps[name] for name in CALL | FORWARD}
+
+    class LayerNorm(torch.nn.Module):
+        def __init__(self, features, eps=1e-5):
+            super().__init__()
+            self.eps = eps
+            run(made, torch=torch, layer=self, features=features)
+
+        def forward(self, x):
+            xp = array_namespace(x)
+            return run(called, torch=torch, layer=self, xp=xp, x=x, eps=self.eps)["y"]
+
+    return LayerNorm
+
+
+def _layer_norm_invariance(steps: Steps) -> tuple[dict[str, bool], Callable]:
+    done = run(steps)
+    return {name: done[name] for name in steps if name != "unchanged"}, done["unchanged"]
+
+
+ALGORITHMS |= {
+    name: Algorithm(steps, assemble, "layer_norm", "ln", contains, book="layer_norm")
+    for name, steps, assemble, *contains in (
+        ("layer_norm", FORWARD, layer_norm, "normalise"),
+        ("layer_norm_backward", BACKWARD, layer_norm_backward, "layer_norm", "normalise_backward"),
+        ("LayerNorm", PARAMETERS | CALL | FORWARD, _layer_norm_layer, "layer_norm"),
+        ("layer_norm_invariance", INVARIANCE, _layer_norm_invariance),
+    )
+}
+
+
+# --- The statistics and the parameters --------------------------------------------------------
+
+
+@of("layer_norm")
+class batch_axis:
+    message = N_(
+        "The mean and the variance are taken over axis 0, the examples: that is batch "
+        "normalisation. Each token must be normalised by itself, over its features, axis=-1; "
+        "otherwise the output of one example depends on its neighbours in the batch."
+    )
+
+    def axis():
+        return 0
+
+
+@of("layer_norm")
+class whole_array:
+    message = N_(
+        "One mean and one variance serve the whole array, batch and features together. Each "
+        "token needs its own, over axis=-1; otherwise changing one example changes the output "
+        "of all others, and no row has mean 0."
+    )
+
+    def axis(x):
+        return tuple(range(x.ndim))
+
+
+@of("layer_norm")
+class last_two_axes:
+    message = N_(
+        "The mean and the variance run over the last two axes. The tokens of a sequence, or the "
+        "examples of a batch, then share statistics and leak into each other. Use the last "
+        "axis alone, axis=-1, however many axes x has."
+    )
+
+    def axis():
+        return (-2, -1)
+
+
+@of("layer_norm")
+class all_but_batch:
+    message = N_(
+        "The mean and the variance run over all axes but the batch. With x of shape (N, D) that "
+        "is the same thing, but in a sequence (N, T, D) the T tokens then share statistics, and "
+        "a token sees those that follow it. Use axis=-1."
+    )
+
+    def axis(x):
+        return tuple(range(1, x.ndim))
+
+
+@of("layer_norm")
+class axis_one:
+    message = N_(
+        "The mean and the variance are taken over axis 1. That is the feature axis of (N, D) "
+        "only; in (N, T, D) it holds the tokens. The features are always the last axis: axis=-1."
+    )
+
+    def axis():
+        return 1
+
+
+@of("layer_norm")
+class no_keepdims:
+    message = N_(
+        "The mean and the variance have lost their last axis: shape (N,) instead of (N, 1). "
+        "NumPy then lines them up with the features, which fails, or, for a square x, silently "
+        "uses the statistics of other rows. Pass keepdims=True."
+    )
+
+    def mean(xp, x, axis):
+        return xp.mean(x, axis=axis)
+
+    def var(xp, x, axis):
+        return xp.var(x, axis=axis)
+
+
+@of("layer_norm")
+class rms_instead:
+    message = N_(
+        "The mean is subtracted nowhere, neither in the numerator nor in the variance: this is "
+        "RMSNorm, another normalisation. For [1, 7, 5, 5] it gives [0.2, 1.4, 1, 1], layer "
+        "normalisation [-1.61, 1.15, 0.23, 0.23]. Subtract the mean first."
+    )
+
+    def mean(x):
+        return 0 * x
+
+
+@of("layer_norm")
+class gamma_on_wrong_axis:
+    message = N_(
+        "gamma and beta are spread along the wrong axis: one number per token instead of one "
+        "per feature. That fails unless x is square, and then it is silently wrong. A gamma of "
+        "shape (D,) needs no reshaping: NumPy lines it up with the last axis."
+    )
+
+    def scaled(gamma, xhat):
+        return gamma[:, None] * xhat
+
+    def y(scaled, beta):
+        return scaled + beta[:, None]
+
+
+# --- The layer --------------------------------------------------------------------------------
+
+
+@of("LayerNorm")
+class gamma_per_example:
+    label = "ln-mistake-gamma-per-example"
+    message = N_(
+        "weight and bias are made with the shape of x, batch included: every example has its "
+        "own. Nothing learnt on one example then serves another, and the last, smaller batch "
+        "fails. Their shape is (D,): make them in the constructor, from the number of features."
+    )
+
+    def register():
+        pass
+
+    def prepare(torch, layer, x):
+        if not hasattr(layer, "weight"):
+            layer.weight = torch.nn.Parameter(torch.ones(x.shape, dtype=x.dtype))
+            layer.bias = torch.nn.Parameter(torch.zeros(x.shape, dtype=x.dtype))
+
+
+@of("LayerNorm")
+class gamma_per_position:
+    label = "ln-mistake-gamma-per-example"
+    message = N_(
+        "weight and bias are made with the last two axes of x: every position has its own. The "
+        "layer then serves one length only, and learns T times too many numbers. Their shape is "
+        "(D,): make them in the constructor, from the number of features."
+    )
+
+    def register():
+        pass
+
+    def prepare(torch, layer, x):
+        if not hasattr(layer, "weight"):
+            layer.weight = torch.nn.Parameter(torch.ones(x.shape[-2:], dtype=x.dtype))
+            layer.bias = torch.nn.Parameter(torch.zeros(x.shape[-2:], dtype=x.dtype))
+
+
+@of("LayerNorm")
+class plain_tensors:
+    message = N_(
+        "weight and bias are plain tensors. A module knows only what is registered: the "
+        "optimiser will not see them, state_dict() is empty, and .to(device) leaves them "
+        "behind. Wrap them in nn.Parameter."
+    )
+
+    def register(layer, weight, bias):
+        layer.weight, layer.bias = weight, bias
+
+
+@of("LayerNorm")
+class buffers_not_parameters:
+    message = N_(
+        "weight and bias are buffers: they are saved and moved with the layer, but receive no "
+        "gradient, so they will never be learnt. Wrap them in nn.Parameter."
+    )
+
+    def register(layer, weight, bias):
+        layer.register_buffer("weight", weight)
+        layer.register_buffer("bias", bias)
+
+
+@of("LayerNorm")
+class gamma_beta_names:
+    message = N_(
+        "The parameters are called gamma and beta. The formula says so, but torch says weight "
+        "and bias, and weights are saved by name: the state_dict of a trained layer will not "
+        "load. Rename them."
+    )
+
+    def register(torch, layer, weight, bias):
+        layer.gamma, layer.beta = torch.nn.Parameter(weight), torch.nn.Parameter(bias)
+
+    def gamma(layer):
+        return layer.gamma
+
+    def beta(layer):
+        return layer.beta
+
+
+@of("LayerNorm")
+class weight_starts_at_zero:
+    message = N_(
+        "weight starts at 0, so that a new layer returns 0 whatever comes in, and passes no "
+        "gradient back to it. A new layer has weight = 1 and bias = 0."
+    )
+
+    def weight(torch, features):
+        return torch.zeros(features)
+
+
+@of("LayerNorm")
+class no_grad_statistics:
+    label = "ln-mistake-detached-statistics"
+    message = N_(
+        "The output is right, its gradient is not: the mean and the variance are cut off from "
+        "the graph (no_grad, detach, data or item). They depend on x, and that part of the "
+        "gradient is what layer normalisation does to learning. Leave them in the graph."
+    )
+
+    def mean(xp, x, axis):
+        return xp.mean(x.detach(), axis=axis, keepdims=True)
+
+    def var(xp, x, mean, axis):
+        return xp.mean((x.detach() - mean) ** 2, axis=axis, keepdims=True)
+
+
+# --- The backward pass ------------------------------------------------------------------------
+
+
+@of("layer_norm_backward")
+class gamma_outside_bracket:
+    message = N_(
+        "In dx, gamma multiplies the whole bracket. That is right in batch normalisation, where "
+        "all that share a mean share one gamma. Here each feature of a token has its own: "
+        "gamma belongs inside the means, dxhat = dy * gamma."
+    )
+
+    def dxhat(dy):
+        return dy
+
+    def dx(dxhat, mean_term, xhat_term, gamma, root):
+        return gamma * (dxhat - mean_term - xhat_term) / root
+
+
+@of("layer_norm_backward")
+class gradients_over_features:
+    message = N_(
+        "dgamma and dbeta are summed over the features, the last axis, and have one number per "
+        "token. gamma and beta have one number per feature and are shared by the tokens: keep "
+        "the last axis and sum over all the others."
+    )
+
+    def tokens():
+        return -1
+
+
+@of("layer_norm_backward")
+class gradients_over_first_axis:
+    message = N_(
+        "dgamma and dbeta are summed over axis 0 only. For x of shape (N, T, D) the result has "
+        "shape (T, D), but gamma has shape (D,). Sum over every axis but the last: "
+        "tuple(range(x.ndim - 1))."
+    )
+
+    def tokens():
+        return 0
+
+
+# --- What stays invariant ---------------------------------------------------------------------
+
+
+@of("layer_norm_invariance")
+class dataset_recentring:
+    message = N_(
+        "shift_dataset: adding the same vector to every token does change the output. Batch "
+        "normalisation subtracts a mean per feature, and would not see it. The mean of a token "
+        "is another: entries of the vector that differ do not cancel."
+    )
+
+    def shift_dataset():
+        return True
+
+
+@of("layer_norm_invariance")
+class token_shift_denied:
+    label = "ln-invariance"
+    message = N_(
+        "shift_tokens: a constant added to all features of a token moves its mean by the same "
+        "constant, and x - mean stays what it was. Each token may have its own constant."
+    )
+
+    def shift_tokens():
+        return False
+
+
+@of("layer_norm_invariance")
+class token_scale_denied:
+    label = "ln-invariance"
+    message = N_(
+        "scale_tokens: a positive factor on all features of a token multiplies x - mean and the "
+        "standard deviation alike, and cancels (exactly for eps = 0). Each token may have its "
+        "own factor."
+    )
+
+    def scale_tokens():
+        return False
+
+
+@of("layer_norm_invariance")
+class dataset_scale_denied:
+    label = "ln-invariance"
+    message = N_(
+        "scale_dataset: one positive factor for the whole array is also one for each token, and "
+        "a factor of a token cancels."
+    )
+
+    def scale_dataset():
+        return False
+
+
+@of("layer_norm_invariance")
+class negation_accepted:
+    label = "ln-invariance"
+    message = N_(
+        "negate_tokens: a standard deviation is never negative, so dividing by it does not "
+        "remove the sign: the output changes its sign with the token. Only positive factors "
+        "cancel."
+    )
+
+    def negate_tokens():
+        return True
+
+
+@of("layer_norm_invariance")
+class feature_scale_accepted:
+    label = "ln-invariance"
+    message = N_(
+        "scale_feature: a factor on one feature changes the mean and the variance of every "
+        "token, hence all of its outputs. It would cancel in batch normalisation, which has one "
+        "standard deviation per feature."
+    )
+
+    def scale_feature():
+        return True
+
+
+@of("layer_norm_invariance")
+class exact_equality:
+    message = N_(
+        "unchanged compares with ==. The two outputs are equal as real numbers, but rounding "
+        "makes their last digits differ, so it answers False where it should say True. Compare "
+        "up to rounding: np.allclose(a, b)."
+    )
+
+    def unchanged():
+        return lambda norm, change, x: bool((norm(change(x)) == norm(x)).all())
+
+
+@of("layer_norm_invariance")
+class compared_with_input:
+    message = N_(
+        "unchanged compares norm(change(x)) with x itself. The question is whether the change "
+        "can be seen in the output: compare norm(change(x)) with norm(x)."
+    )
+
+    def unchanged():
+        return lambda norm, change, x: np.allclose(norm(change(x)), x)
+
+
+@of("layer_norm_invariance")
+class order_tested:
+    message = N_(
+        "unchanged compares norm(change(x)) with change(norm(x)): it asks whether the order of "
+        "the two matters (equivariance). For invariance the change must leave no trace: compare "
+        "norm(change(x)) with norm(x)."
+    )
+
+    def unchanged():
+        return lambda norm, change, x: np.allclose(norm(change(x)), change(norm(x)))

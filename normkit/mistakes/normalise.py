@@ -1,0 +1,363 @@
+"""What all norms with a mean and a variance share: their steps, and the mistakes in these.
+
+`axis`: what shares a mean and a variance, here the features of a token; `tokens`: what shares γ
+and β, whose own axis is the last.
+"""
+
+from collections.abc import Callable
+
+from array_api_compat import array_namespace
+
+from normkit.messages import N_
+from normkit.mistakes.chains import ALGORITHMS, Algorithm, Steps, chain, of, run
+
+
+@chain
+class FORWARD:
+    def axis(x):
+        return -1
+
+    def mean(xp, x, axis):
+        return xp.mean(x, axis=axis, keepdims=True)
+
+    def var(xp, x, mean, axis):
+        return xp.mean((x - mean) ** 2, axis=axis, keepdims=True)
+
+    def root(xp, var, eps):
+        return xp.sqrt(var + eps)
+
+    def xhat(x, mean, root):
+        return (x - mean) / root
+
+    def scaled(gamma, xhat, beta):
+        return gamma * xhat
+
+    def y(scaled, beta):
+        return scaled + beta
+
+
+@chain
+class GRADIENTS:
+    def dxhat(dy, gamma):
+        return dy * gamma
+
+    def mean_term(xp, dxhat, axis):
+        return xp.mean(dxhat, axis=axis, keepdims=True)
+
+    def xhat_term(xp, dxhat, xhat, axis):
+        return xhat * xp.mean(dxhat * xhat, axis=axis, keepdims=True)
+
+    def dx(dxhat, mean_term, xhat_term, root):
+        return (dxhat - mean_term - xhat_term) / root
+
+    def tokens(x):
+        return tuple(range(x.ndim - 1))
+
+    def dgamma(xp, dy, xhat, tokens):
+        return xp.sum(dy * xhat, axis=tokens)
+
+    def dbeta(xp, dy, tokens):
+        return xp.sum(dy, axis=tokens)
+
+
+BACKWARD = {name: FORWARD[name] for name in ("axis", "mean", "var", "root", "xhat")} | GRADIENTS
+
+
+def layer_norm(steps: Steps) -> Callable:
+    def layer_norm(x, gamma=None, beta=None, eps=1e-5):
+        xp = array_namespace(x)
+        gamma = xp.ones(x.shape[-1]) if gamma is None else gamma
+        beta = xp.zeros(x.shape[-1]) if beta is None else beta
+        return run(steps, xp=xp, x=x, gamma=gamma, beta=beta, eps=eps)["y"]
+
+    return layer_norm
+
+
+def layer_norm_backward(steps: Steps) -> Callable:
+    def layer_norm_backward(dy, x, gamma=None, eps=1e-5):
+        xp = array_namespace(x)
+        gamma = xp.ones(x.shape[-1]) if gamma is None else gamma
+        done = run(steps, xp=xp, dy=dy, x=x, gamma=gamma, eps=eps)
+        return done["dx"], done["dgamma"], done["dbeta"]
+
+    return layer_norm_backward
+
+
+ALGORITHMS["normalise"] = Algorithm(FORWARD, layer_norm, "layer_norm", "ln", book="layer_norm")
+ALGORITHMS["normalise_backward"] = Algorithm(
+    BACKWARD, layer_norm_backward, "layer_norm", "ln", ("normalise",), book="layer_norm"
+)
+
+
+@of("normalise")
+class unbiased_variance:
+    message = N_(
+        "The variance of n numbers divides by n - 1 instead of n. That estimates the variance of "
+        "a population from a sample; a norm describes just these n numbers. With n = 3 the output "
+        "is 18 % too small. In torch, var and std need correction=0; in NumPy, no ddof."
+    )
+
+    def var(xp, x, axis):
+        return xp.var(x, axis=axis, correction=1, keepdims=True)
+
+
+@of("normalise")
+class sum_of_squares:
+    message = N_(
+        "The squared deviations are summed, but the sum is not divided by their number n. The "
+        "variance is their mean. The output is √n times too small: for n = 3, by the factor 1.73."
+    )
+
+    def var(xp, x, mean, axis):
+        return xp.sum((x - mean) ** 2, axis=axis, keepdims=True)
+
+
+@of("normalise")
+class one_pass_variance:
+    message = N_(
+        "The variance is mean(x²) - mean(x)²: right on paper, but it subtracts two large, "
+        "nearly equal numbers. In float32, with values around 10 000, all digits cancel, and it "
+        "may even be negative. Subtract the mean first, then average the squares."
+    )
+
+    def var(xp, x, mean, axis):
+        return xp.mean(x**2, axis=axis, keepdims=True) - mean**2
+
+
+@of("normalise")
+class eps_outside_root:
+    message = N_(
+        "eps is added to the standard deviation; it belongs inside the root: sqrt(var + eps). "
+        "Outside, it hardly protects: for values of ±0.0001 the output is ±0.909 instead of "
+        "±0.032, so noise is blown up, and gradients with it."
+    )
+
+    def root(xp, var, eps):
+        return xp.sqrt(var) + eps
+
+
+@of("normalise")
+class no_eps:
+    message = N_(
+        "eps is not used. Numbers that are all equal have variance 0, and 0/0 gives nan; nearly "
+        "equal ones are blown up to size 1. Divide by sqrt(var + eps)."
+    )
+
+    def root(xp, var):
+        return xp.sqrt(var)
+
+
+@of("normalise")
+class fixed_eps:
+    message = N_(
+        "The argument eps has no effect: 1e-5 is used whatever the caller asks for. Models are "
+        "trained with different values, and weights only fit the one they were trained with. "
+        "Use eps itself."
+    )
+
+    def root(xp, var):
+        return xp.sqrt(var + 1e-5)
+
+
+@of("normalise")
+class no_root:
+    message = N_(
+        "The centred values are divided by the variance instead of its root. The output then "
+        "has variance 1/σ² instead of 1, and the unit of x does not cancel. Divide by "
+        "sqrt(var + eps)."
+    )
+
+    def root(var, eps):
+        return var + eps
+
+
+@of("normalise")
+class mean_not_subtracted:
+    message = N_(
+        "x is divided by its standard deviation, but its mean is not subtracted first. A "
+        "constant added to all numbers that share a mean should vanish; here it stays, "
+        "multiplied by 1/σ. The numerator is x - mean."
+    )
+
+    def xhat(x, root):
+        return x / root
+
+
+@of("normalise")
+class gamma_forgotten:
+    message = N_(
+        "gamma has no effect. Without it all outputs keep the same scale, and the layer cannot "
+        "give one feature or channel more weight than another. The last line is gamma * xhat + "
+        "beta. (With gamma = 1 nobody would notice: test with other values.)"
+    )
+
+    def scaled(xhat):
+        return xhat
+
+
+@of("normalise")
+class beta_forgotten:
+    message = N_(
+        "beta has no effect. Without it the outputs keep mean 0 when gamma is 1. The last line "
+        "is gamma * xhat + beta. (With beta = 0 nobody would notice: test with other values.)"
+    )
+
+    def y(scaled):
+        return scaled
+
+
+@of("normalise")
+class beta_before_gamma:
+    message = N_(
+        "beta is added before the multiplication by gamma: gamma * (xhat + beta). The shift is "
+        "then gamma·beta, and cannot be learnt where gamma is 0. Multiply first, then add: "
+        "gamma * xhat + beta."
+    )
+
+    def scaled(gamma, xhat, beta):
+        return gamma * (xhat + beta)
+
+    def y(scaled):
+        return scaled
+
+
+# --- The backward pass ------------------------------------------------------------------------
+
+
+@of("normalise_backward")
+class detached_statistics:
+    message = N_(
+        "dx = dy·gamma/√(var + eps) treats the mean and the variance as constants. They depend "
+        "on x, hence two more terms: mean(dxhat) and xhat·mean(dxhat·xhat). Test: for x = [1, "
+        "3, 5, 7], dy = [1, 2, 3, 4] and gamma = 1, dx must be 0 (up to eps)."
+    )
+
+    def mean_term(x):
+        return 0 * x
+
+    def xhat_term(x):
+        return 0 * x
+
+
+@of("normalise_backward")
+class mean_term_dropped:
+    message = N_(
+        "The term mean(dxhat) is missing in dx: the gradient that passes through the mean. A "
+        "constant added to all numbers that share a mean changes nothing in the output, so "
+        "their entries of dx must sum to 0; yours do not."
+    )
+
+    def mean_term(x):
+        return 0 * x
+
+
+@of("normalise_backward")
+class xhat_term_dropped:
+    message = N_(
+        "The term xhat·mean(dxhat·xhat) is missing in dx: the gradient that passes through the "
+        "variance. A positive factor on all numbers that share a variance changes nothing in "
+        "the output, so the sum of dx·xhat over them must be 0 (up to eps); yours is not."
+    )
+
+    def xhat_term(x):
+        return 0 * x
+
+
+@of("normalise_backward")
+class xhat_term_added:
+    message = N_(
+        "The term xhat·mean(dxhat·xhat) is added in dx; it must be subtracted, as mean(dxhat) "
+        "is: dx is what is left of dxhat without these two parts."
+    )
+
+    def xhat_term(xp, dxhat, xhat, axis):
+        return -xhat * xp.mean(dxhat * xhat, axis=axis, keepdims=True)
+
+
+@of("normalise_backward")
+class sums_instead_of_means:
+    message = N_(
+        "The two correction terms in dx are sums over the n numbers that share a mean and a "
+        "variance; they must be means. Each is n times too large. The 1/n comes from the "
+        "derivative of the mean and the variance, which both divide by n."
+    )
+
+    def mean_term(xp, dxhat, axis):
+        return xp.sum(dxhat, axis=axis, keepdims=True)
+
+    def xhat_term(xp, dxhat, xhat, axis):
+        return xhat * xp.sum(dxhat * xhat, axis=axis, keepdims=True)
+
+
+@of("normalise_backward")
+class r_forgotten:
+    message = N_(
+        "dx lacks the factor 1/√(var + eps). The forward pass divides by √(var + eps), so does "
+        "the backward pass: where the variance is large, the gradient is small."
+    )
+
+    def dx(dxhat, mean_term, xhat_term):
+        return dxhat - mean_term - xhat_term
+
+
+@of("normalise_backward")
+class gamma_forgotten_in_dx:
+    message = N_(
+        "gamma is missing in dx. The output is gamma * xhat + beta, so the gradient at xhat is "
+        "dxhat = dy * gamma, not dy. (With gamma = 1 nobody would notice.)"
+    )
+
+    def dxhat(dy):
+        return dy
+
+
+@of("normalise_backward")
+class dgamma_without_xhat:
+    message = N_(
+        "dgamma sums dy alone, which is dbeta. gamma multiplies xhat, so its gradient is the "
+        "sum of dy * xhat over all that share gamma."
+    )
+
+    def dgamma(xp, dy, tokens):
+        return xp.sum(dy, axis=tokens)
+
+
+@of("normalise_backward")
+class dgamma_with_gamma:
+    message = N_(
+        "dgamma contains gamma: it sums dxhat * xhat. The derivative of gamma * xhat with "
+        "respect to gamma is xhat alone, so dgamma sums dy * xhat."
+    )
+
+    def dgamma(xp, dxhat, xhat, tokens):
+        return xp.sum(dxhat * xhat, axis=tokens)
+
+
+@of("normalise_backward")
+class gradients_not_summed:
+    message = N_(
+        "dgamma and dbeta have the shape of x: the sum is missing. One gamma and one beta serve "
+        "many numbers, and each of these contributes to their gradient: sum over every axis "
+        "that shares them."
+    )
+
+    def dgamma(dy, xhat):
+        return dy * xhat
+
+    def dbeta(dy):
+        return dy
+
+
+@of("normalise_backward")
+class gradients_averaged:
+    message = N_(
+        "dgamma and dbeta are means; they must be sums. Each number that shares gamma and beta "
+        "adds its part to the loss. Where the loss is a mean, the division is already inside "
+        "dy."
+    )
+
+    def dgamma(xp, dy, xhat, tokens):
+        return xp.mean(dy * xhat, axis=tokens)
+
+    def dbeta(xp, dy, tokens):
+        return xp.mean(dy, axis=tokens)

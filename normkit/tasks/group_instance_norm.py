@@ -1,0 +1,267 @@
+"""The tasks of the assignment on group and instance normalisation: images (N, C, H, W)."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from normkit.channels import batch_norm, group_norm, group_norm_backward, instance_norm
+from normkit.functions import layer_norm
+from normkit.messages import N_
+from normkit.mistakes import combine
+from normkit.observing import Named, Probe, Task, add
+from normkit.tasks.probes import INTEGERS, WORKED
+
+REFUSED = N_("refused with an exception")
+
+
+def _use_forward(answer, x, num_groups, gamma, beta, eps) -> Named:
+    if x.shape[1] % num_groups:
+        yield REFUSED, _refused(answer, x, num_groups, gamma, beta, eps)
+    else:
+        yield "y", answer(x, num_groups, gamma, beta, eps)
+
+
+def _use_backward(answer, dy, x, num_groups, gamma, eps) -> Named:
+    if x.shape[1] % num_groups:
+        yield REFUSED, _refused(answer, dy, x, num_groups, gamma, eps)
+        return
+    result = answer(dy, x, num_groups, gamma, eps)
+    names = "dx", "dgamma", "dbeta"
+    if isinstance(result, (tuple, list)) and len(result) == len(names):
+        yield from zip(names, result, strict=True)
+    else:
+        yield "result", result
+
+
+def _refused(answer, *arguments) -> bool:
+    try:
+        answer(*arguments)
+    except Exception:
+        return True
+    return False
+
+
+# --- Probes -----------------------------------------------------------------------------------
+
+
+def images(rng, *shape):
+    """Random images: each channel of each example has its own mean and scale."""
+    channels = (*shape[:2], *(1 for _ in shape[2:]))
+    return rng.normal(size=shape) * rng.uniform(0.5, 3, channels) + rng.normal(
+        scale=2, size=channels
+    )
+
+
+def _worked(num_groups: int, gamma: list, beta: list) -> Probe:
+    x = np.array([[[1, 3], [5, 7], [0, 0], [2, 2]]], dtype=float)
+    dy = np.array([[[1, 0], [0, 0], [0, 2], [0, 0]]], dtype=float)
+    given = {"gamma": np.array(gamma, dtype=float), "beta": np.array(beta, dtype=float)}
+    return Probe(WORKED, {"x": x, "dy": dy, "num_groups": num_groups, **given, "eps": 1e-5})
+
+
+def _probe(rng, name, x, num_groups, eps=1e-5, **options) -> Probe:
+    """Random gamma, beta and dy for x."""
+    dtype = x.dtype if x.dtype.kind == "f" else float
+    arrays = {
+        "gamma": rng.uniform(0.5, 2, x.shape[1]),
+        "beta": rng.normal(size=x.shape[1]),
+        "dy": rng.normal(size=x.shape),
+    }
+    arrays = {name: array.astype(dtype) for name, array in arrays.items()}
+    return Probe(name, {"x": x, "num_groups": num_groups, **arrays, "eps": eps}, **options)
+
+
+def _group_probes(rng) -> list[Probe]:
+    """All sizes of an array differ; the number of groups is not their size, the worked aside."""
+    constant = images(rng, 4, 6, 5)
+    constant[1, :3] = 3.0
+    far = (rng.normal(scale=2, size=(2, 6, 4)) + 10_000).astype(np.float32)
+    single = images(rng, 2, 6, 4, 3).astype(np.float32)
+    whole = rng.integers(-9, 10, size=(2, 6, 5))
+    one, some = _probe, images
+    return [
+        _worked(2, [1, 1, 1, 1], [0, 0, 0, 0]),
+        _worked(4, [1, 2, 3, 4], [0, 0, 1, 2]),
+        _worked(1, [1, 2, 3, 4], [0, 0, 1, 2]),
+        one(rng, N_("6 channels in 2 groups"), some(rng, 3, 6, 2, 4), 2),
+        one(rng, N_("12 channels in 3 groups, a large eps, 0.1"), some(rng, 2, 12, 5), 3, eps=0.1),
+        one(rng, N_("features without positions"), some(rng, 4, 6), 2),
+        one(rng, N_("as many columns as channels"), some(rng, 2, 6, 3, 6), 3, eps=0.01),
+        one(rng, N_("very small numbers"), some(rng, 3, 6, 5) * 1e-4, 2),
+        one(rng, N_("a group whose numbers are all equal"), constant, 2),
+        one(rng, N_("a transposed array"), np.moveaxis(some(rng, 2, 4, 6), 1, 2), 3),
+        one(rng, N_("an array of dtype float32"), single, 2, tolerance=1e-4),
+        one(rng, N_("float32 numbers around 10 000"), far, 3, tolerance=0.02, rough=True),
+        one(rng, INTEGERS, whole, 2),
+        one(rng, N_("7 channels do not make 3 groups"), some(rng, 4, 7, 2, 3), 3),
+    ]
+
+
+def _probes(names: str):
+    """What draws the probes with these inputs and eps."""
+    wanted = [*names.split(), "eps"]
+    return lambda rng: [
+        replace(probe, inputs={name: probe.inputs[name] for name in wanted})
+        for probe in _group_probes(rng)
+    ]
+
+
+# --- What group normalisation is the same as --------------------------------------------------
+
+
+def _over(x, *axes):
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+
+
+def _in_pairs(x):
+    return x.reshape(len(x), x.shape[1] // 2, 2, *x.shape[2:])
+
+
+def layer_norm_of_examples(x):
+    """Normalise each example over its channels and positions, (C, H, W)."""
+    return _over(x, 1, 2, 3)
+
+
+def layer_norm_of_positions(x):
+    """Normalise each position over its channels, C, as a Transformer does with tokens."""
+    return _over(x, 1)
+
+
+def instance_norm_of_channels(x):
+    """Normalise each channel of each example over its positions, (H, W)."""
+    return _over(x, 2, 3)
+
+
+def batch_norm_of_examples(x):
+    """Normalise each channel over the examples and the positions, (N, H, W)."""
+    return _over(x, 0, 2, 3)
+
+
+def batch_norm_of_single_examples(x):
+    """Make a batch of one of each example, and normalise its channels over (1, H, W)."""
+    return np.concatenate([_over(x[i : i + 1], 0, 2, 3) for i in range(len(x))])
+
+
+def pairs_of_channels(x):
+    """Normalise channels 0 and 1 of an example together, then 2 and 3, and so on."""
+    return _over(_in_pairs(x), 2, 3, 4).reshape(x.shape)
+
+
+def every_other_channel(x):
+    """Normalise channels 0, 2, 4 … of an example together, and channels 1, 3, 5 …."""
+    return _over(_in_pairs(x), 1, 3, 4).reshape(x.shape)
+
+
+NORMS = {
+    "layer_norm_of_examples": layer_norm_of_examples,
+    "layer_norm_of_positions": layer_norm_of_positions,
+    "instance_norm": instance_norm_of_channels,
+    "batch_norm": batch_norm_of_examples,
+    "batch_norm_of_single_examples": batch_norm_of_single_examples,
+    "pairs_of_channels": pairs_of_channels,
+    "every_other_channel": every_other_channel,
+}
+
+
+def _group_norm_of_x(x, num_groups):
+    return group_norm(x, num_groups)
+
+
+def _use_identities(answer, x=None, norm="") -> Named:
+    predictions, groups_like = answer
+    if x is None:
+        yield from ((f"predictions[{name!r}]", _whole(predictions.get(name))) for name in NORMS)
+    else:
+        call = f"groups_like({norm}, group_norm, x)"
+        yield call, _whole(groups_like(NORMS[norm], _group_norm_of_x, x))
+
+
+def _whole(number):
+    """NumPy's whole numbers will do."""
+    return int(number) if isinstance(number, np.integer) else number
+
+
+RANDOM = N_("a random x")
+YOURS = N_("your predictions")
+
+
+def _identity_probes(rng):
+    six = [{"norm": name, "x": images(rng, 3, 6, 2, 4)} for name in NORMS]
+    eight = {"norm": "pairs_of_channels", "x": images(rng, 2, 8, 3, 5)}
+    return [Probe(YOURS, {})] + [Probe(RANDOM, given) for given in (*six, eight)]
+
+
+# --- Why the batch does not matter ------------------------------------------------------------
+
+
+def _each(norm):
+    """The norm applied to the examples one by one: what is independent is so to the last digit."""
+    return lambda x: np.concatenate([norm(x[i : i + 1]) for i in range(len(x))])
+
+
+def _batch_norm_inference(x):
+    channels = np.arange(x.shape[1])
+    return batch_norm(x, None, None, channels - 1.0, channels + 0.5, training=False)[0]
+
+
+BATCHED = {
+    "batch_norm_training": lambda x: batch_norm(x, training=True)[0],
+    "batch_norm_inference": _batch_norm_inference,
+    "layer_norm": _each(layer_norm),
+    "instance_norm": _each(instance_norm),
+    "group_norm": _each(lambda x: group_norm(x, 2)),
+}
+
+# Three more, on which the usual wrong experiments fail
+SHIFTED = {
+    "group_norm_of_shifted": lambda x: _each(lambda x: group_norm(x, 2, eps=0))(x + x.mean()),
+    "minus_mean_so_far": lambda x: x - np.cumsum(x, 0) / np.arange(1, len(x) + 1)[:, None, None],
+    "minus_second": lambda x: x - x[min(1, len(x) - 1)],
+}
+
+
+def _use_batch(answer, x=None, norm="") -> Named:
+    predictions, independent = answer
+    if x is None:
+        yield from ((f"predictions[{name!r}]", predictions.get(name)) for name in BATCHED)
+    else:
+        yield f"independent({norm}, x)", independent({**BATCHED, **SHIFTED}[norm], x)
+
+
+def _batch_probes(rng):
+    trials = [{"norm": name, "x": images(rng, 4, 6, 3)} for name in (*BATCHED, *SHIFTED)]
+    return [Probe(YOURS, {})] + [Probe(RANDOM, given) for given in trials]
+
+
+add(
+    Task(
+        "group_instance_norm/forward",
+        algorithm="group_norm",
+        use=_use_forward,
+        reference=lambda: group_norm,
+        probes=_probes("x num_groups gamma beta"),
+    ),
+    Task(
+        "group_instance_norm/backward",
+        algorithm="group_norm_backward",
+        use=_use_backward,
+        reference=lambda: group_norm_backward,
+        probes=_probes("dy x num_groups gamma"),
+    ),
+    Task(
+        "group_instance_norm/identities",
+        algorithm="group_norm_identities",
+        use=_use_identities,
+        reference=lambda: combine("group_norm_identities"),
+        probes=_identity_probes,
+        at_once=len(NORMS) + 1,  # they do not depend on each other
+    ),
+    Task(
+        "group_instance_norm/batch",
+        algorithm="group_norm_batch",
+        use=_use_batch,
+        reference=lambda: combine("group_norm_batch"),
+        probes=_batch_probes,
+        at_once=len(BATCHED) + 1,
+    ),
+)

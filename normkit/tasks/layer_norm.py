@@ -1,0 +1,173 @@
+"""The tasks of the assignment on layer normalisation."""
+
+import numpy as np
+
+from normkit.functions import layer_norm, layer_norm_backward
+from normkit.messages import N_
+from normkit.mistakes import combine
+from normkit.observing import Named, Probe, Task, add
+from normkit.tasks.probes import CONSTANT, INTEGERS, probes, tokens
+
+ROWS = [[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]]
+
+
+def _use_forward(answer, x, gamma, beta, eps) -> Named:
+    yield "y", answer(x, gamma, beta, eps)
+
+
+def _use_backward(answer, dy, x, gamma, eps) -> Named:
+    result = answer(dy, x, gamma, eps)
+    names = "dx", "dgamma", "dbeta"
+    if isinstance(result, (tuple, list)) and len(result) == len(names):
+        yield from zip(names, result, strict=True)
+    else:
+        yield "result", result
+
+
+NEW = N_("the output of a new layer")
+TRAINED = N_("the output with loaded weights")
+
+
+def _use_layer(answer, dy, x, gamma, beta, eps) -> Named:
+    """A new layer, then one with trained weights; x shares its memory, to see it modified."""
+    import torch
+
+    x, dy, weight, bias = map(torch.from_numpy, (x, dy, gamma, beta))
+    layer = answer(x.shape[-1], eps=eps)
+    yield "state_dict()", _shapes(layer.state_dict().items())
+    layer = layer.to(x.dtype)
+    yield NEW, layer(x)
+    yield "named_parameters()", _shapes(layer.named_parameters())
+    layer.load_state_dict({"weight": weight, "bias": bias})
+    x = x.requires_grad_()
+    y = layer(x)
+    yield TRAINED, y
+    y.backward(dy)
+    yield from {"dx": x.grad, "dweight": layer.weight.grad, "dbias": layer.bias.grad}.items()
+
+
+def _shapes(named) -> str:
+    return " ".join(sorted(f"{name}{tuple(tensor.shape)}" for name, tensor in named))
+
+
+def _torch_layer():
+    from normkit.layers import LayerNorm
+
+    return LayerNorm
+
+
+# --- What layer normalisation does not see ----------------------------------------------------
+
+
+def shift_tokens(x):
+    """Add a constant to all features of a token; each token has its own."""
+    return x + np.arange(1, len(x) + 1)[:, None]
+
+
+def scale_tokens(x):
+    """Multiply all features of a token by a positive factor; each token has its own."""
+    return x * (np.arange(len(x)) + 1.7)[:, None]
+
+
+def scale_dataset(x):
+    """Multiply everything by 10."""
+    return 10 * x
+
+
+def negate_tokens(x):
+    """Change the sign of everything."""
+    return -x
+
+
+def shift_dataset(x):
+    """Add the same vector to every token."""
+    return x + np.arange(x.shape[-1])
+
+
+def scale_feature(x):
+    """Multiply the first feature of every token by 10."""
+    return np.concatenate([10 * x[:, :1], x[:, 1:]], axis=1)
+
+
+CHANGES = {
+    change.__name__: change
+    for change in (
+        shift_tokens,
+        scale_tokens,
+        scale_dataset,
+        negate_tokens,
+        shift_dataset,
+        scale_feature,
+    )
+}
+
+# Two more, on which the usual wrong experiments fail
+PLAIN = {"nothing": lambda x: x, "add_a_little": lambda x: x + 0.05 * np.eye(*x.shape)}
+
+NORMS = {
+    "layer_norm": lambda x: layer_norm(x, eps=0),
+    "centring": lambda x: x - x.mean(axis=-1, keepdims=True),
+    "identity": lambda x: x,
+}
+
+
+def _use_invariance(answer, x=None, norm="", change="") -> Named:
+    predictions, unchanged = answer
+    if x is None:
+        yield from ((f"predictions[{name!r}]", predictions.get(name)) for name in CHANGES)
+    else:
+        call = f"unchanged({norm}, {change}, x)"
+        yield call, unchanged(NORMS[norm], {**CHANGES, **PLAIN}[change], x)
+
+
+def _invariance_probes(rng):
+    trials = [("layer_norm", change) for change in (*CHANGES, *PLAIN)]
+    trials += [("centring", change) for change in CHANGES] + [("identity", "shift_tokens")]
+    given = [{"norm": n, "change": c, "x": tokens(rng, 4, 5)} for n, c in trials]
+    return [Probe(N_("your predictions"), {})] + [Probe(N_("a random x"), g) for g in given]
+
+
+add(
+    Task(
+        "layer_norm/forward",
+        algorithm="layer_norm",
+        use=_use_forward,
+        reference=lambda: layer_norm,
+        probes=probes("x gamma beta", (ROWS, [1, 1, 1], [0, 0, 0]), (ROWS, [1, 2, 3], [0, 0, 1])),
+        rows=("y",),
+    ),
+    Task(
+        "layer_norm/layer",
+        algorithm="LayerNorm",
+        use=_use_layer,
+        reference=_torch_layer,
+        probes=probes(
+            "dy x gamma beta",
+            ([[1, 0, 0], [0, 1, 0]], ROWS, [1, 2, 3], [0, 0, 1]),
+            # torch has no mean of integers; and where a token is constant, two wrong layers
+            # that are alike may differ by a nan in the gradient
+            without=(INTEGERS, CONSTANT),
+        ),
+        rows=(NEW, TRAINED),
+    ),
+    Task(
+        "layer_norm/backward",
+        algorithm="layer_norm_backward",
+        use=_use_backward,
+        reference=lambda: layer_norm_backward,
+        probes=probes(
+            "dy x gamma",
+            ([[1, 0, 0, 0]], [[0, 0, 3, 3]], [1, 1, 1, 1]),
+            ([[1, 1, 0, 2]], [[0, 0, 3, 3]], [1, 2, 1, 2]),
+            ([[1, 2, 3, 4]], [[1, 3, 5, 7]], [1, 1, 1, 1]),
+        ),
+    ),
+    Task(
+        "layer_norm/invariance",
+        algorithm="layer_norm_invariance",
+        use=_use_invariance,
+        reference=lambda: combine("layer_norm_invariance"),
+        probes=_invariance_probes,
+        at_once=len(CHANGES) + 1,  # they do not depend on each other
+    ),
+)

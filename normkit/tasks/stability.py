@@ -1,0 +1,190 @@
+"""The tasks of the assignment on the variance and its digits."""
+
+from typing import Any
+
+import numpy as np
+
+from normkit.messages import N_
+from normkit.mistakes import combine
+from normkit.observing import Named, Probe, Task, add
+from normkit.tasks.probes import INTEGERS, WORKED, tokens
+from normkit.variance import merge, moments, two_pass, welford
+
+# 1024 normal numbers each: how their variance is computed, in which dtype, their mean and spread
+CASES = {
+    "near": ("one pass", np.float32, 10, 1),
+    "far": ("one pass", np.float32, 1e4, 1),
+    "double": ("one pass", np.float64, 1e4, 1),
+    "double_far": ("one pass", np.float64, 1e9, 1),
+    "spread": ("one pass", np.float32, 1e4, 1e4),
+    "narrow": ("one pass", np.float32, 10, 1e-4),
+    "two_passes": ("two passes", np.float32, 1e4, 1),
+    "half": ("two passes", np.float16, 100, 1),
+}
+
+
+def relative_error(case: str, seed: int = 0) -> float:
+    """How wrong the variance of such numbers is, when every step and every sum has their dtype."""
+    way, dtype, mean, spread = CASES[case]
+    x = (np.random.default_rng(seed).normal(size=1024) * spread + mean).astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = (x * x).sum() / 1024 - (x.sum() / 1024) ** 2
+        if way == "two passes":
+            found = ((x - x.sum() / 1024) ** 2).sum() / 1024
+    return abs(float(found) / x.astype(float).var() - 1)
+
+
+def _wide(value: Any) -> Any:
+    """Numbers in float64, whatever type they came in: more digits than asked for are welcome."""
+    if isinstance(value, (int, float, np.number, np.ndarray)):
+        return np.asarray(value, dtype=float)
+    return value
+
+
+def _use_variance(answer, x, sign=False) -> Named:
+    variance = answer(x)
+    if sign:
+        yield N_("a variance below 0"), bool(np.any(variance < 0))
+    else:
+        yield "variance", _wide(variance)
+
+
+def _moments(result: Any) -> Named:
+    names = "n", "mean", "M2"
+    if isinstance(result, (tuple, list)) and len(result) == len(names):
+        yield from zip(names, map(_wide, result), strict=True)
+    else:
+        yield "result", result
+
+
+def _use_welford(answer, x) -> Named:
+    yield from _moments(answer(x))
+
+
+def _use_merge(answer, a, b) -> Named:
+    yield from _moments(answer(moments(a), moments(b)))
+
+
+def _use_predictions(answer) -> Named:
+    yield from ((f"predictions[{name!r}]", answer.get(name)) for name in CASES)
+
+
+# --- Probes -----------------------------------------------------------------------------------
+
+
+def _columns(rng, *shape):
+    """Random values along axis 0; each column has its own mean and scale."""
+    return np.moveaxis(tokens(rng, *shape[1:], shape[0]), -1, 0)
+
+
+def _far(rng, *shape):
+    return (rng.normal(size=shape) + 1e4).astype(np.float32)
+
+
+FAR = N_("float32 numbers around 10 000")
+PAIR = N_("two float32 numbers"), np.array([10000, 10002], dtype=np.float32)  # in one pass: 0
+
+
+def _variance_probes(rng) -> list[Probe]:
+    constant = np.tile(rng.uniform(1, 100, 500).astype(np.float32), (3, 1))
+    single = _columns(rng, 6, 5).astype(np.float32)
+    inputs = [
+        (WORKED, np.array([0.0, 2, 4, 6])),
+        (WORKED, np.array([[1.0, 2], [3, 6], [5, 4], [7, 8]])),
+        PAIR,
+        (N_("a table of values"), _columns(rng, 7, 4)),
+        (N_("values with two axes"), _columns(rng, 5, 2, 3)),
+        (N_("a transposed array"), _columns(rng, 4, 6).T),
+        (INTEGERS, rng.integers(-9, 10, size=(7, 3))),
+    ]
+    return [Probe(name, {"x": x}) for name, x in inputs] + [
+        Probe(N_("an array of dtype float32"), {"x": single}, tolerance=1e-4),
+        Probe(FAR, {"x": _far(rng, 64, 8)}, tolerance=0.02, rough=True),
+        Probe(N_("columns of three equal numbers"), {"x": constant, "sign": True}),
+    ]
+
+
+def _half_probes(rng) -> list[Probe]:
+    """What fits into float16 is exact here in any order of the sums, the rest is infinite."""
+    lone = np.zeros((16, 1))
+    lone[3] = 800
+    around = np.array([1500, 1800, 2000]) + np.outer(rng.permutation([2, -2] * 32), [1, 2, 3])
+    inputs = [
+        (N_("300 and -300 in float16"), np.array([300, -300, 300, -300])),
+        (N_("two neighbours in float16"), np.array([2048, 2050])),
+        (N_("one large number among zeros, in float16"), lone),
+        (N_("64 numbers around 1 500, 1 800 and 2 000, in float16"), around),
+    ]
+    half = [Probe(name, {"x": x.astype(np.float16)}, tolerance=1e-4) for name, x in inputs]
+    return half + [probe for probe in _variance_probes(rng) if probe.name != INTEGERS]
+
+
+def _welford_probes(rng) -> list[Probe]:
+    inputs = [
+        (WORKED, np.array([0.0, 2, 4, 6])),
+        PAIR,
+        (N_("a single value"), rng.normal(size=1) + 3),
+        (N_("a list of numbers"), rng.normal(scale=2, size=9) + 3),
+        (N_("a table of values"), _columns(rng, 7, 4)),
+        (INTEGERS, rng.integers(-9, 10, size=8)),
+    ]
+    return [Probe(name, {"x": x}) for name, x in inputs] + [
+        Probe(FAR, {"x": _far(rng, 64, 3)}, tolerance=0.02, rough=True)
+    ]
+
+
+def _merge_probes(rng) -> list[Probe]:
+    worked, whole, far = np.array([1.0, 3, 5, 7]), _columns(rng, 7, 4), _far(rng, 64)
+    return [
+        Probe(name, {"a": x[:cut], "b": x[cut:]}, tolerance=0.02 if x is far else 1e-6)
+        for name, x, cut in (
+            (WORKED, worked, 1),
+            (WORKED, worked, 3),
+            (N_("a chunk of five and one of two"), whole, 5),
+            (N_("a chunk of two and one of five"), whole, 2),
+            (N_("a first chunk without values"), whole, 0),
+            (N_("a second chunk without values"), whole, 7),
+            (N_("two chunks without values"), whole[:0], 0),
+            (FAR, far, 16),
+        )
+    ]
+
+
+add(
+    Task(
+        "stability/two_pass",
+        algorithm="two_pass",
+        use=_use_variance,
+        reference=lambda: two_pass,
+        probes=_variance_probes,
+    ),
+    Task(
+        "stability/half",
+        algorithm="half_precision",
+        use=_use_variance,
+        reference=lambda: two_pass,
+        probes=_half_probes,
+    ),
+    Task(
+        "stability/welford",
+        algorithm="welford",
+        use=_use_welford,
+        reference=lambda: welford,
+        probes=_welford_probes,
+    ),
+    Task(
+        "stability/merge",
+        algorithm="merge",
+        use=_use_merge,
+        reference=lambda: merge,
+        probes=_merge_probes,
+    ),
+    Task(
+        "stability/predict",
+        algorithm="variance_predictions",
+        use=_use_predictions,
+        reference=lambda: combine("variance_predictions"),
+        probes=lambda rng: [Probe(N_("your predictions"), {})],
+        at_once=len(CASES),  # they do not depend on each other
+    ),
+)

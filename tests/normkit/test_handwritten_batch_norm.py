@@ -1,0 +1,557 @@
+"""Batch normalisation as students write it: what is right passes, what is wrong is named."""
+
+import numpy as np
+import pytest
+import torch
+
+from normkit.tasks import judge, observe
+
+
+def judged(answer, part, seed=5):
+    return judge(observe(answer, f"batch_norm/{part}", seed), f"batch_norm/{part}", seed)
+
+
+def axes(x):
+    return tuple(axis for axis in range(x.ndim) if axis != 1)
+
+
+def wide(v, x):
+    """v lined up with the channels of x."""
+    return v.reshape((1, -1) + (1,) * (x.ndim - 2))
+
+
+# --- Right, in different styles ---------------------------------------------------------------
+
+
+def loops(x, gamma, beta, eps):
+    y = np.empty(x.shape, dtype=np.result_type(x, gamma))
+    for c in range(x.shape[1]):
+        values = x[:, c].ravel().tolist()
+        mean = sum(values) / len(values)
+        var = sum((value - mean) ** 2 for value in values) / len(values)
+        y[:, c] = (x[:, c] - mean) / (var + eps) ** 0.5 * gamma[c] + beta[c]
+    return y
+
+
+def rows(x, gamma, beta, eps):
+    last = np.moveaxis(x, 1, -1)
+    flat = last.reshape(-1, x.shape[1])
+    y = gamma * (flat - flat.mean(0)) / np.sqrt(flat.var(0) + eps) + beta
+    return np.moveaxis(y.reshape(last.shape), -1, 1)
+
+
+def einsum(x, gamma, beta, eps):
+    flat = x.reshape(*x.shape[:2], -1)
+    count = x.size // x.shape[1]
+    centred = flat - np.einsum("ncp->c", flat)[:, None] / count
+    var = np.einsum("ncp,ncp->c", centred, centred) / count
+    y = np.einsum("ncp,c->ncp", centred, gamma / np.sqrt(var + eps)) + beta[:, None]
+    return y.reshape(x.shape)
+
+
+def in_place_on_a_copy(x, gamma, beta, eps):
+    y = np.array(x, dtype=gamma.dtype)
+    y -= y.mean(axes(x), keepdims=True)
+    y /= np.sqrt(y.var(axes(x), keepdims=True) + eps)
+    y *= wide(gamma, x)
+    y += wide(beta, x)
+    return y
+
+
+def torch_inside(x, gamma, beta, eps):
+    gamma, beta = torch.tensor(gamma), torch.tensor(beta)
+    x = torch.tensor(x).to(gamma.dtype)
+    return torch.nn.functional.batch_norm(x, None, None, gamma, beta, True, eps=eps).numpy()
+
+
+def running_loops(x, gamma, beta, running_mean, running_var, momentum, eps):
+    new_mean, new_var = running_mean.copy(), running_var.copy()
+    for c in range(x.shape[1]):
+        values = x[:, c]
+        m = values.size
+        new_mean[c] = new_mean[c] * (1 - momentum) + values.mean() * momentum
+        new_var[c] += momentum * (values.var() * m / (m - 1) - new_var[c])
+    return loops(x, gamma, beta, eps), new_mean, new_var
+
+
+def running_torch(x, gamma, beta, running_mean, running_var, momentum, eps):
+    given = [torch.tensor(a) for a in (running_mean, running_var, gamma, beta)]
+    x = torch.tensor(x).to(given[0].dtype)
+    y = torch.nn.functional.batch_norm(x, *given, True, momentum, eps)
+    return [tensor.numpy() for tensor in (y, *given[:2])]
+
+
+def scale_and_shift(x, gamma, beta, running_mean, running_var, eps):
+    a = gamma / np.sqrt(running_var + eps)
+    return x * wide(a, x) + wide(beta - a * running_mean, x)
+
+
+def inference_loops(x, gamma, beta, running_mean, running_var, eps):
+    y = np.zeros(x.shape, dtype=gamma.dtype)
+    for c, (mean, var) in enumerate(zip(running_mean, running_var, strict=True)):
+        y[:, c] = gamma[c] * (x[:, c] - mean) * (var + eps) ** -0.5 + beta[c]
+    return y
+
+
+def staged(dy, x, gamma, running_mean, running_var, training, eps):
+    """Through the variance, the mean and x itself, one after the other."""
+    mean, var = (x.mean(axes(x)), x.var(axes(x))) if training else (running_mean, running_var)
+    centred, r = x - wide(mean, x), wide(1 / np.sqrt(var + eps), x)
+    dgamma, dbeta = (dy * centred * r).sum(axes(x)), dy.sum(axes(x))
+    dxhat = wide(gamma, x) * dy
+    if not training:
+        return dxhat * r, dgamma, dbeta
+    m = x.size // x.shape[1]
+    dvar = wide((dxhat * centred * -0.5 * r**3).sum(axes(x)), x)
+    dmean = wide((-dxhat * r).sum(axes(x)), x) + dvar * -2 * wide(centred.mean(axes(x)), x)
+    return dxhat * r + dvar * 2 * centred / m + dmean / m, dgamma, dbeta
+
+
+def from_the_parameters(dy, x, gamma, running_mean, running_var, training, eps):
+    """dx from dgamma and dbeta, which are the two sums that it needs."""
+    if training:
+        running_mean, running_var = x.mean(axes(x)), x.var(axes(x))
+    r = 1 / np.sqrt(running_var + eps)
+    xhat = (x - wide(running_mean, x)) * wide(r, x)
+    dgamma, dbeta = np.sum(dy * xhat, axis=axes(x)), np.sum(dy, axis=axes(x))
+    m = x.size / x.shape[1]
+    taken = (wide(dbeta, x) + xhat * wide(dgamma, x)) / m if training else 0
+    return (wide(gamma * r, x) * (dy - taken)).astype(dy.dtype), dgamma, dbeta
+
+
+def autograd(dy, x, gamma, running_mean, running_var, training, eps):
+    dy, gamma, mean, var = map(torch.tensor, (dy, gamma, running_mean, running_var))
+    leaves = torch.tensor(x).to(dy.dtype), gamma, torch.zeros_like(gamma)
+    x, gamma, beta = (leaf.requires_grad_() for leaf in leaves)
+    y = torch.nn.functional.batch_norm(x, mean, var, gamma, beta, training, eps=eps)
+    y.backward(dy)
+    return tuple(leaf.grad.numpy() for leaf in (x, gamma, beta))
+
+
+def fold_by_probing(weight, bias, gamma, beta, running_mean, running_var, eps):
+    """What the two layers make of 0 and of each unit vector."""
+
+    def both(x):
+        z = x @ weight.T + (0 if bias is None else bias)
+        return gamma * (z - running_mean) / np.sqrt(running_var + eps) + beta
+
+    origin = both(np.zeros(weight.shape[1]))
+    return (both(np.eye(weight.shape[1])) - origin).T, origin
+
+
+def fold_with_diag(weight, bias, gamma, beta, running_mean, running_var, eps):
+    a = gamma * (running_var + eps) ** -0.5
+    bias = np.zeros(len(a)) if bias is None else bias
+    return np.diag(a) @ weight, (bias - running_mean) * a + beta
+
+
+class ByHand(torch.nn.Module):
+    """Buffers changed in place under no_grad."""
+
+    def __init__(self, channels, eps=1e-5, momentum=0.1):
+        super().__init__()
+        self.eps, self.momentum = eps, momentum
+        self.bias = torch.nn.Parameter(torch.zeros(channels))
+        self.weight = torch.nn.Parameter(torch.ones(channels))
+        self.make_statistics(channels)
+
+    def make_statistics(self, channels):
+        self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+
+    def update(self, mean, var, x):
+        self.num_batches_tracked += 1
+        share = self.momentum or 1 / self.num_batches_tracked.item()
+        m = x.numel() / x.shape[1]
+        with torch.no_grad():
+            self.running_mean.mul_(1 - share).add_(share * mean)
+            self.running_var.mul_(1 - share).add_(share * var * m / (m - 1))
+
+    def statistics(self, x):
+        if not self.training:
+            return self.running_mean, self.running_var
+        mean, var = x.mean(axes(x)), x.var(axes(x), correction=0)
+        self.update(mean, var, x)
+        return mean, var
+
+    def forward(self, x):
+        mean, var = self.statistics(x)
+        xhat = (x - wide(mean, x)) * torch.rsqrt(wide(var, x) + self.eps)
+        return wide(self.weight, x) * xhat + wide(self.bias, x)
+
+
+class Assigned(ByHand):
+    """Buffers replaced by new tensors."""
+
+    def update(self, mean, var, x):
+        self.num_batches_tracked = self.num_batches_tracked + 1
+        share = 1 / self.num_batches_tracked if self.momentum is None else self.momentum
+        self.running_mean = self.running_mean.lerp(mean.detach(), share)
+        self.running_var = self.running_var.lerp(x.detach().var(axes(x)), share)
+
+
+class Functional(ByHand):
+    def forward(self, x):
+        if self.training:
+            self.num_batches_tracked += 1
+        share = self.momentum or 1 / max(int(self.num_batches_tracked), 1)
+        statistics = self.running_mean, self.running_var, self.weight, self.bias
+        return torch.nn.functional.batch_norm(x, *statistics, self.training, share, self.eps)
+
+
+class Torch(torch.nn.modules.batchnorm._BatchNorm):
+    def _check_input_dim(self, x):
+        """Any number of axes."""
+
+
+RIGHT = {
+    "forward": [loops, rows, einsum, in_place_on_a_copy, torch_inside],
+    "running": [running_loops, running_torch],
+    "inference": [scale_and_shift, inference_loops],
+    "layer": [ByHand, Assigned, Functional, Torch],
+    "backward": [staged, from_the_parameters, autograd],
+    "fold": [fold_by_probing, fold_with_diag],
+}
+
+
+@pytest.mark.parametrize(("part", "answer"), [(p, a) for p, many in RIGHT.items() for a in many])
+def test_a_right_answer_of_any_style_passes(part, answer):
+    for seed in range(3):
+        verdict = judged(answer, part, seed)
+        assert verdict.passed, verdict.explain()
+
+
+# --- Wrong ------------------------------------------------------------------------------------
+
+
+def mean_and_std(x, gamma, beta, eps, **options):
+    centred = x - x.mean(axes(x), keepdims=True)
+    return wide(gamma, x) * centred / np.sqrt(x.var(axes(x), **options) + eps) + wide(beta, x)
+
+
+def notebook(x, gamma, beta, eps):
+    """With the defaults of torch, and without eps."""
+    mean, std = x.mean(axes(x), keepdims=True), x.std(axes(x), keepdims=True, ddof=1)
+    return wide(gamma, x) * (x - mean) / std + wide(beta, x)
+
+
+def per_pixel(x, gamma, beta, eps):
+    mu, var = np.mean(x, 0), np.var(x, 0)
+    return (x - mu) / np.sqrt(var + eps) * wide(gamma, x) + wide(beta, x)
+
+
+def book(x, gamma, beta, eps):
+    """As in d2l: fully connected, or else convolutional."""
+    if x.ndim == 2:
+        mean, var = x.mean(axis=0), ((x - x.mean(axis=0)) ** 2).mean(axis=0)
+    else:
+        mean = x.mean(axis=(0, 2, 3), keepdims=True)
+        var = ((x - mean) ** 2).mean(axis=(0, 2, 3), keepdims=True)
+    return wide(gamma, x) * (x - mean) / np.sqrt(var + eps) + wide(beta, x)
+
+
+def not_reshaped(x, gamma, beta, eps):
+    x_hat = mean_and_std(x, np.ones_like(gamma), np.zeros_like(beta), eps, keepdims=True)
+    return gamma * x_hat + beta
+
+
+def flattened(x, gamma, beta, eps):
+    flat = x.reshape(-1, x.shape[1])
+    return rows(flat, gamma, beta, eps).reshape(x.shape)
+
+
+def each_image(x, gamma, beta, eps):
+    inside = tuple(range(x.ndim))[2:]
+    mean, var = x.mean(axis=inside, keepdims=True), x.var(axis=inside, keepdims=True)
+    return (x - mean) * (var + eps) ** -0.5 * wide(gamma, x) + wide(beta, x)
+
+
+FORWARD = [
+    (per_pixel, ["first_axis_only"]),
+    (book, ["sequences_forgotten"]),
+    (not_reshaped, ["gamma_on_last_axis"]),
+    (flattened, ["reshaped_to_rows"]),
+    (each_image, ["instance_norm_instead"]),
+    (lambda *a: mean_and_std(*a, ddof=1, keepdims=True), ["unbiased_variance"]),
+    (
+        lambda x, g, b, eps: (x - x.mean()) * wide(g, x) / np.sqrt(x.var() + eps) + wide(b, x),
+        ["one_mean_for_all"],
+    ),
+    (notebook, ["no_eps", "unbiased_variance"]),
+]
+
+
+def updated(mean=None, var=None, y=None):
+    """One step of the running statistics, some of it replaced."""
+
+    def answer(x, gamma, beta, running_mean, running_var, momentum, eps):
+        m = x.size // x.shape[1]
+        old = running_mean, running_var
+        mu, sigma2 = x.mean(axes(x)), x.var(axes(x))
+        new_mean = mean(old[0], mu, momentum) if mean else old[0] + momentum * (mu - old[0])
+        used = (old[1], sigma2, m, momentum)
+        new_var = var(*used) if var else old[1] + momentum * (sigma2 * m / (m - 1) - old[1])
+        seen = y(old, (new_mean, new_var)) if y else (mu, sigma2)
+        xhat = (x - wide(seen[0], x)) / np.sqrt(wide(seen[1], x) + eps)
+        return wide(gamma, x) * xhat + wide(beta, x), new_mean, new_var
+
+    return answer
+
+
+def in_place(x, gamma, beta, running_mean, running_var, momentum, eps):
+    y, mean, var = updated()(x, gamma, beta, running_mean, running_var, momentum, eps)
+    running_mean[:] = mean
+    running_var[:] = var
+    return y, running_mean, running_var
+
+
+RUN = [
+    (updated(var=lambda old, s2, m, mom: (1 - mom) * old + mom * s2), ["biased_running_var"]),
+    (
+        updated(
+            lambda old, mu, mom: mom * old + (1 - mom) * mu,
+            lambda old, s2, m, mom: mom * old + (1 - mom) * s2 * m / (m - 1),
+        ),
+        ["swapped_momentum"],
+    ),
+    (updated(var=lambda old, s2, m, mom: old - mom * (old - s2**0.5)), ["biased_running_std"]),
+    (
+        updated(var=lambda old, s2, m, mom: (1 - mom) * old + mom * np.sqrt(m * s2 / (m - 1))),
+        ["running_std"],
+    ),
+    (updated(y=lambda old, new: new), ["running_in_training"]),
+    (updated(y=lambda old, new: old), ["old_running_in_training"]),
+    (
+        updated(lambda old, mu, mom: mu, lambda old, s2, m, mom: s2 * m / (m - 1)),
+        ["last_batch_only"],
+    ),
+    (in_place, ["running_in_place"]),
+]
+
+
+def evaluated(statistics):
+    def answer(x, gamma, beta, running_mean, running_var, eps):
+        mean, var = statistics(x, running_mean, running_var)
+        return wide(gamma, x) * (x - mean) / np.sqrt(var + eps) + wide(beta, x)
+
+    return answer
+
+
+def for_images(x, *arrays):
+    *arrays, eps = arrays
+    gamma, beta, mean, var = (a.reshape(1, -1, 1, 1) for a in arrays)
+    return gamma * (x - mean) / np.sqrt(var + eps) + beta
+
+
+INFER = [
+    (evaluated(lambda x, mean, var: (mean, var)), ["running_on_last_axis"]),
+    (for_images, ["shaped_for_images"]),
+    (
+        evaluated(lambda x, *s: (x.mean(axes(x), keepdims=True), x.var(axes(x), keepdims=True))),
+        ["batch_in_inference"],
+    ),
+    (
+        lambda x, g, b, mean, var, eps: (
+            wide(g, x) * (x - wide(mean, x)) / wide(var + eps, x) + wide(b, x)
+        ),
+        ["no_root"],
+    ),
+    (
+        lambda x, g, b, mean, var, eps: (x - wide(mean, x)) / wide((var + eps) ** 0.5, x),
+        ["beta_forgotten", "gamma_forgotten"],
+    ),
+    (
+        lambda x, g, b, mean, var, eps: (
+            wide(g, x) * (x - wide(mean, x)) / wide(np.sqrt(var), x) + wide(b, x)
+        ),
+        ["no_eps"],
+    ),
+]
+
+
+class Notes(ByHand):
+    """From notes: plain tensors, ones and zeros, everything in the graph."""
+
+    def make_statistics(self, channels):
+        self.running_mean, self.running_var = torch.ones(channels), torch.zeros(channels)
+        self.register_buffer("num_batches_tracked", torch.tensor(0))
+
+
+class Graph(ByHand):
+    def update(self, mean, var, x):
+        self.num_batches_tracked += 1
+        share = self.momentum or 1 / self.num_batches_tracked.item()
+        m = x.numel() / x.shape[1]
+        self.running_mean = (1 - share) * self.running_mean + share * mean
+        self.running_var = (1 - share) * self.running_var + share * var * m / (m - 1)
+
+
+class Everything(ByHand):
+    """The statistics of the batch under no_grad, not only the update."""
+
+    def statistics(self, x):
+        with torch.no_grad():
+            return super().statistics(x)
+
+
+class Argument(ByHand):
+    def forward(self, x, training=True):
+        self.training = training
+        return super().forward(x)
+
+
+class Always(ByHand):
+    """Updates before it asks for the mode."""
+
+    def statistics(self, x):
+        mean, var = x.mean(axes(x)), x.var(axes(x), correction=0)
+        self.update(mean, var, x)
+        return (mean, var) if self.training else (self.running_mean, self.running_var)
+
+
+class Float(ByHand):
+    """Without a thought for momentum=None."""
+
+    def update(self, mean, var, x):
+        self.num_batches_tracked += 1
+        with torch.no_grad():
+            self.running_mean.mul_(1 - self.momentum).add_(self.momentum * mean)
+            self.running_var.mul_(1 - self.momentum).add_(self.momentum * x.var(axes(x)))
+
+
+class Moving(ByHand):
+    def make_statistics(self, channels):
+        super().make_statistics(channels)
+        del self.running_mean, self.running_var
+        self.register_buffer("moving_mean", torch.zeros(channels))
+        self.register_buffer("moving_var", torch.ones(channels))
+
+    def statistics(self, x):
+        if not self.training:
+            return self.moving_mean, self.moving_var
+        mean, var = x.mean(axes(x)), x.var(axes(x), correction=0)
+        self.num_batches_tracked += 1
+        share = self.momentum or 1 / self.num_batches_tracked.item()
+        with torch.no_grad():
+            self.moving_mean += share * (mean - self.moving_mean)
+            self.moving_var += share * (x.var(axes(x)) - self.moving_var)
+        return mean, var
+
+
+class Learnt(ByHand):
+    def make_statistics(self, channels):
+        super().make_statistics(channels)
+        del self.running_mean, self.running_var
+        self.running_mean = torch.nn.Parameter(torch.zeros(channels))
+        self.running_var = torch.nn.Parameter(torch.ones(channels))
+
+
+class NoCounter(Float):
+    def make_statistics(self, channels):
+        super().make_statistics(channels)
+        del self.num_batches_tracked
+
+    def update(self, mean, var, x):
+        self.running_mean = (1 - self.momentum) * self.running_mean + self.momentum * mean.detach()
+        s2 = x.detach().var(axes(x))
+        self.running_var = (1 - self.momentum) * self.running_var + self.momentum * s2
+
+
+LAYERS = [
+    (Notes, ["starts_at_one_and_zero", "statistics_not_registered"]),
+    (Graph, ["graph_kept"]),
+    (Everything, ["batch_statistics_detached"]),
+    (Argument, ["eval_ignored"]),
+    (Always, ["updated_in_evaluation"]),
+    (Float, ["no_plain_average"]),
+    (Moving, ["statistics_names"]),
+    (Learnt, ["statistics_as_parameters"]),
+    (NoCounter, ["counter_missing"]),
+]
+
+
+def long_way(half=-0.5, two=2, over=None, in_training=True, sums=axes):
+    """`staged`, with slips."""
+
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        mean, var = (x.mean(axes(x)), x.var(axes(x))) if training else (running_mean, running_var)
+        centred, r = x - wide(mean, x), wide(1 / np.sqrt(var + eps), x)
+        dgamma, dbeta = (dy * centred * r).sum(sums(x)), dy.sum(sums(x))
+        dxhat = wide(gamma, x) * dy
+        if in_training and not training:
+            return dxhat * r, dgamma, dbeta
+        m = over(x) if over else x.size // x.shape[1]
+        dvar = wide((dxhat * centred * half * r**3).sum(axes(x)), x)
+        dmean = wide((-dxhat * r).sum(axes(x)), x)
+        return dxhat * r + dvar * two * centred / m + dmean / m, dgamma, dbeta
+
+    return answer
+
+
+def eval_only(dy, x, gamma, running_mean, running_var, training, eps):
+    return staged(dy, x, gamma, running_mean, running_var, False, eps)
+
+
+def train_only(dy, x, gamma, running_mean, running_var, training, eps):
+    return staged(dy, x, gamma, running_mean, running_var, True, eps)
+
+
+def dx_alone(dy, x, gamma, running_mean, running_var, training, eps):
+    """xhat is computed once, from the batch; the mode is asked for dx only."""
+    _, dgamma, dbeta = staged(dy, x, gamma, running_mean, running_var, True, eps)
+    dx = staged(dy, x, gamma, running_mean, running_var, training, eps)[0]
+    return dx, dgamma, dbeta
+
+
+BACK = [
+    (long_way(two=1), ["factor_two_lost"]),
+    (long_way(half=-1), ["factor_half_lost"]),
+    (long_way(over=len), ["divided_by_examples"]),
+    (long_way(in_training=False), ["terms_in_inference"]),
+    (long_way(sums=lambda x: 0), ["summed_over_examples"]),
+    (long_way(two=0), ["xhat_term_dropped"]),
+    (eval_only, ["inference_formula_always"]),
+    (train_only, ["training_formula_always"]),
+    (dx_alone, ["dgamma_from_batch"]),
+]
+
+
+def folded(a=None, c=None, bias=None, weight=None):
+    def answer(W, b, gamma, beta, mean, var, eps):
+        b = np.zeros(len(gamma)) if b is None else b
+        scale = a(gamma, var, eps) if a else gamma / np.sqrt(var + eps)
+        shift = c(beta, mean, scale) if c else beta - scale * mean
+        new = weight(W, scale) if weight else (W.T * scale).T
+        return new, bias(b, scale, shift) if bias else scale * b + shift
+
+    return answer
+
+
+FOLDED = [
+    (folded(lambda gamma, var, eps: (var + eps) ** -0.5), ["gamma_not_folded"]),
+    (folded(lambda gamma, var, eps: gamma / (var + eps)), ["running_var_as_std"]),
+    (folded(c=lambda beta, mean, a: a * (beta - mean)), ["beta_scaled"]),
+    (folded(c=lambda beta, mean, a: beta), ["mean_not_folded"]),
+    (folded(bias=lambda b, a, c: b + c), ["bias_not_scaled"]),
+    (folded(weight=lambda W, a: W @ np.diag(a)), ["columns_scaled"]),
+    (folded(bias=lambda b, a, c: c, weight=lambda W, a: W), ["bias_dropped", "weight_not_scaled"]),
+]
+
+WRONG = {
+    "forward": FORWARD,
+    "running": RUN,
+    "inference": INFER,
+    "layer": LAYERS,
+    "backward": BACK,
+    "fold": FOLDED,
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "answer", "names"), [(p, *pair) for p, many in WRONG.items() for pair in many]
+)
+def test_a_wrong_answer_is_named(part, answer, names):
+    verdict = judged(answer, part)
+    assert sorted(mistake.name for mistake in verdict.mistakes) == names, verdict.explain()
+    assert not verdict.passed

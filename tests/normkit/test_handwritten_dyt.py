@@ -1,0 +1,288 @@
+"""DyT, Derf and weight normalisation as students write them, rightly and wrongly."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from normkit import dyt
+from normkit.layers import Derf, DyT
+from normkit.mistakes import combine
+from normkit.tasks import judge, observe
+
+ERF = np.vectorize(math.erf, otypes=[float])
+
+
+def judged(answer, task, seed=5):
+    return judge(observe(answer, task, seed), task, seed)
+
+
+def named(answer, task):
+    return sorted(mistake.name for mistake in judged(answer, task).mistakes)
+
+
+# --- Right answers ----------------------------------------------------------------------------
+
+
+def loops(x, alpha, gamma, beta):
+    y = np.empty(x.shape, dtype=gamma.dtype)
+    for index in np.ndindex(x.shape):
+        y[index] = gamma[index[-1]] * math.tanh(alpha * x[index]) + beta[index[-1]]
+    return y
+
+
+def rescaled_sigmoid(x, alpha, gamma, beta):
+    return gamma * (2 / (1 + np.exp(-2 * alpha * x)) - 1) + beta
+
+
+def in_place_on_a_copy(x, alpha, gamma, beta):
+    y = alpha * x
+    np.tanh(y, out=y)
+    y *= gamma
+    y += beta
+    return y
+
+
+def torch_inside(x, alpha, gamma, beta):
+    z = torch.from_numpy(alpha * x)
+    return torch.addcmul(torch.tensor(beta), torch.tensor(gamma), z.tanh()).numpy()
+
+
+def einsum(x, alpha, gamma, beta):
+    return np.einsum("...d,d->...d", np.tanh(np.multiply(alpha, x)), gamma) + beta
+
+
+def erf_of_a_list(x, alpha, shift, gamma, beta):
+    values = [math.erf(alpha * value + shift) for value in x.ravel().tolist()]
+    return gamma * np.array(values, dtype=gamma.dtype).reshape(x.shape) + beta
+
+
+def erf_of_torch(x, alpha, shift, gamma, beta):
+    return gamma * torch.special.erf(torch.from_numpy(alpha * x + shift)).numpy() + beta
+
+
+def autograd(curve):
+    def backward(dy, x, *numbers):
+        *numbers, gamma = [torch.tensor(n, dtype=torch.tensor(dy).dtype) for n in numbers]
+        x = torch.tensor(x).to(gamma.dtype)
+        leaves = [leaf.requires_grad_() for leaf in (x, *numbers, gamma, torch.zeros_like(gamma))]
+        y = gamma * curve(x, *numbers) + leaves[-1]
+        y.backward(torch.tensor(dy))
+        return [leaf.grad.numpy() for leaf in leaves]
+
+    return backward
+
+
+def by_cosh(dy, x, alpha, gamma):
+    z, flat = alpha * x, (-1, x.shape[-1])
+    inner = dy * gamma / np.cosh(z) ** 2
+    dgamma = np.einsum("nd,nd->d", dy.reshape(flat), np.tanh(z).reshape(flat))
+    return alpha * inner, np.vdot(inner, x), dgamma, dy.reshape(flat).sum(axis=0)
+
+
+class Tanh(torch.nn.Module):
+    def __init__(self, features, alpha_init=0.5):
+        super().__init__()
+        self.alpha = torch.nn.Parameter(torch.tensor([alpha_init]))
+        self.weight = torch.nn.Parameter(torch.ones(features))
+        self.bias = torch.nn.Parameter(torch.zeros(features))
+
+    def forward(self, x):
+        return self.weight * torch.tanh(self.alpha * x) + self.bias
+
+
+def widths_by_comparison(width):
+    if width < 5000:
+        return 0.8, 0.2
+    return (0.6, 0.15) if width < 8000 else (0.2, 0.05)
+
+
+def flat_rows(v, g):
+    rows = v.reshape(len(v), -1)
+    return (g[:, None] * rows / np.linalg.norm(rows, axis=1, keepdims=True)).reshape(v.shape)
+
+
+def weights_of_torch(v, g):
+    v, g = torch.tensor(v).to(torch.tensor(g).dtype), torch.tensor(g)
+    return torch._weight_norm(v, g.reshape(-1, *[1] * (v.ndim - 1)), 0).numpy()
+
+
+def weights_one_by_one(dw, v, g):
+    dv, dg = np.empty(dw.shape, dw.dtype), np.empty(len(v), dw.dtype)
+    for i in range(len(v)):
+        length = (v[i] ** 2).sum() ** 0.5
+        dg[i] = (dw[i] * v[i]).sum() / length
+        dv[i] = g[i] / length * dw[i] - g[i] * dg[i] / length**2 * v[i]
+    return dv, dg
+
+
+RIGHT = {
+    "dyt/forward": [loops, rescaled_sigmoid, in_place_on_a_copy, torch_inside, einsum],
+    "dyt/derf": [erf_of_a_list, erf_of_torch],
+    "dyt/backward": [autograd(lambda x, alpha: torch.tanh(alpha * x)), by_cosh],
+    "dyt/derf_backward": [autograd(lambda x, alpha, shift: torch.erf(alpha * x + shift))],
+    "dyt/layer": [Tanh, DyT],
+    "dyt/derf_layer": [Derf],
+    "dyt/initial": [widths_by_comparison, lambda width: list(widths_by_comparison(width))],
+    "dyt/weight_norm": [flat_rows, weights_of_torch],
+    "dyt/weight_norm_backward": [weights_one_by_one],
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "answer"), [(task, answer) for task, answers in RIGHT.items() for answer in answers]
+)
+def test_right_answers_of_any_style_pass(task, answer):
+    for seed in range(3):
+        verdict = judged(answer, task, seed)
+        assert verdict.passed, verdict.explain()
+
+
+# --- Wrong answers ----------------------------------------------------------------------------
+
+
+def backward(dx, dalpha):
+    """A backward pass whose gradients of gamma and beta are right, around these two."""
+
+    def answer(dy, x, alpha, gamma):
+        t, over = np.tanh(x * alpha), tuple(range(x.ndim - 1))
+        dgamma, dbeta = (t * dy).sum(over), dy.sum(over)
+        return dx(dy, x, alpha, gamma, t), dalpha(dy, x, alpha, gamma, t), dgamma, dbeta
+
+    return answer
+
+
+def layer(forward=None, **parameters):
+    class Layer(Tanh):
+        def __init__(self, features, alpha_init=0.5):
+            super().__init__(features, alpha_init)
+            for name, make in parameters.items():
+                delattr(self, name)
+                setattr(self, name, make(features, alpha_init))
+
+    if forward:
+        Layer.forward = forward
+    return Layer
+
+
+def right_dx(dy, x, a, g, t):
+    return a * g * dy * (1 - t * t)
+
+
+WRONG = {
+    "dyt/forward": {
+        "alpha_outside": lambda x, a, g, b: g * a * np.tanh(x) + b,
+        "x_added": lambda x, a, g, b: (x + np.tanh(x) * a) * g + b,
+        "alpha_divides": lambda x, a, g, b: b + np.tanh(x / a) * g,
+        "gamma_inside": lambda x, a, g, b: np.tanh(a * g * x) + b,
+        "beta_inside": lambda x, a, g, b: g * np.tanh(b + x * a),
+        "hard_tanh": lambda x, a, g, b: g * np.maximum(-1, np.minimum(1, a * x)) + b,
+        "tanh_of_two_exponentials": lambda x, a, g, b: g * (np.sinh(a * x) / np.cosh(a * x)) + b,
+        "normalised_first": lambda x, a, g, b: dyt(
+            (x - x.mean(-1, keepdims=True)) / (x.var(-1, keepdims=True) + 1e-5) ** 0.5, a, g, b
+        ),
+        "beta_times_gamma": lambda x, a, g, b: (b + np.tanh(a * x)) * g,
+    },
+    "dyt/backward": {
+        "one_minus_t": backward(
+            lambda dy, x, a, g, t: a * g * dy * (1 - t),
+            lambda dy, x, a, g, t: np.sum(x * g * dy * (1 - t)),
+        ),
+        "slope_at_x": backward(
+            lambda dy, x, a, g, t: a * g * dy / np.cosh(x) ** 2,
+            lambda dy, x, a, g, t: np.sum(x * g * dy / np.cosh(x) ** 2),
+        ),
+        "dx_without_alpha": backward(
+            lambda dy, x, a, g, t: g * dy * (1 - t * t),
+            lambda dy, x, a, g, t: (g * dy * (1 - t * t) * x).sum(),
+        ),
+        "dalpha_with_alpha": backward(right_dx, lambda *given: (right_dx(*given) * given[1]).sum()),
+        "dalpha_per_feature": backward(
+            right_dx,
+            lambda dy, x, a, g, t: (x * g * dy * (1 - t * t)).reshape(-1, x.shape[-1]).sum(axis=0),
+        ),
+        "dalpha_without_x": backward(
+            right_dx, lambda dy, x, a, g, t: float(np.sum(g * dy * (1 - t * t)))
+        ),
+    },
+    "dyt/derf": {
+        "normal_distribution": lambda x, a, s, g, b: (
+            g * 0.5 * (1 + ERF((a * x + s) / 2**0.5)).astype(g.dtype) + b
+        ),
+        "shift_outside": lambda x, a, s, g, b: g * (ERF(a * x).astype(g.dtype) + s) + b,
+        "shift_times_alpha": lambda x, a, s, g, b: g * ERF(a * (x + s)).astype(g.dtype) + b,
+        "tanh_instead": lambda x, a, s, g, b: g * np.tanh(a * x + s) + b,
+    },
+    "dyt/layer": {
+        "alpha_per_feature": layer(alpha=lambda d, a: torch.nn.Parameter(a * torch.ones(d))),
+        "alpha_not_registered": layer(alpha=lambda d, a: a),
+        "alpha_starts_at_one": layer(alpha=lambda d, a: torch.nn.Parameter(torch.ones(1))),
+        "alpha_without_axis": layer(alpha=lambda d, a: torch.nn.Parameter(torch.tensor(a))),
+        "weight_starts_at_zero": layer(weight=lambda d, a: torch.nn.Parameter(torch.zeros(d))),
+        "alpha_detached": layer(
+            lambda self, x: self.weight * torch.tanh(self.alpha.item() * x) + self.bias
+        ),
+        "alpha_outside": layer(
+            lambda self, x: self.weight * self.alpha * torch.tanh(x) + self.bias
+        ),
+    },
+    "dyt/initial": {
+        "attention_and_other_swapped": lambda width: widths_by_comparison(width)[::-1],
+        "middle_as_narrow": lambda width: (0.8, 0.2) if width <= 5120 else (0.2, 0.05),
+        "one_half_everywhere": lambda width: (0.5, 0.5),
+    },
+    "dyt/weight_norm": {
+        "norm_of_matrix": lambda v, g: (
+            v / np.sqrt(np.sum(v * v)) * g.reshape(-1, *[1] * (v.ndim - 1))
+        ),
+        "g_for_matrices_only": lambda v, g: (
+            g[:, None] * v / np.linalg.norm(v, axis=1, keepdims=True)
+        ),
+        "length_squared": lambda v, g: np.stack(
+            [b * row / np.vdot(row, row) for row, b in zip(v, g, strict=True)]
+        ),
+        "g_forgotten": lambda v, g: flat_rows(v, np.ones_like(g)),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "name"), [(task, name) for task, answers in WRONG.items() for name in answers]
+)
+def test_a_wrong_answer_is_named(task, name):
+    assert named(WRONG[task][name], task) == [name]
+
+
+def test_two_mistakes_by_hand_are_both_named():
+    def answer(x, alpha, gamma, beta):
+        return np.tanh(gamma * alpha * x + beta)
+
+    assert named(answer, "dyt/forward") == ["beta_inside", "gamma_inside"]
+
+
+def test_a_forgotten_gamma_is_named_whether_once_or_twice():
+    def u(dy, x, alpha, gamma, t):
+        return dy * (1 - t * t)
+
+    answer = backward(
+        lambda *given: given[2] * u(*given), lambda *given: (u(*given) * given[1]).sum()
+    )
+    assert named(answer, "dyt/backward") == ["gradients_without_gamma"]
+
+
+def test_the_number_alpha_is_told():
+    answer = WRONG["dyt/forward"]["alpha_divides"]
+    assert "· alpha = 0.5\n" in judged(answer, "dyt/forward").explain()
+
+
+def test_a_gradient_of_alpha_may_be_any_kind_of_number():
+    right = combine("dyt_backward")
+    for kind in (float, np.float32, np.asarray):
+
+        def answer(*given, kind=kind):
+            dx, dalpha, dgamma, dbeta = right(*given)
+            return dx, kind(dalpha), dgamma, dbeta
+
+        assert judged(answer, "dyt/backward").passed
+    assert judged(lambda *given: right(*given)[:3], "dyt/backward").difference.what == "results"

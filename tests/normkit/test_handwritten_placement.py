@@ -1,0 +1,474 @@
+"""Blocks, stacks, constants, first weights, QK-norm and gradients as students write them."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from normkit.tasks import judge, observe
+
+
+def judged(answer, task, seed=5):
+    return judge(observe(answer, f"placement/{task}", seed), f"placement/{task}", seed)
+
+
+def named(answer, task):
+    return [mistake.name for mistake in judged(answer, task).mistakes]
+
+
+# --- Right answers ----------------------------------------------------------------------------
+
+
+def post_in_a_loop(x, attention, feed_forward, norms):
+    for branch, norm in zip((attention, feed_forward), norms, strict=True):
+        x = norm(x + branch(x))
+    return x
+
+
+def pre_in_place_on_a_copy(x, attention, feed_forward, norms):
+    y = x.copy()
+    y += attention(norms[0](y))
+    y += feed_forward(norms[1](y))
+    return y
+
+
+def deep_with_names(x, attention, feed_forward, norms, alpha):
+    first, second = norms
+    middle = first(np.add(attention(x), x * alpha))
+    return second(np.add(feed_forward(middle), middle * alpha))
+
+
+def peri_token_by_token_sum(x, attention, feed_forward, norms):
+    n = iter(norms)
+    for f in (attention, feed_forward):
+        inside, outside = next(n), next(n)
+        x = np.stack([x, outside(f(inside(x)))]).sum(axis=0, dtype=x.dtype)
+    return x
+
+
+def output_in_one_line(x, attention, feed_forward, norms):
+    return (y := x + norms[0](attention(x))) + norms[1](feed_forward(y))
+
+
+class LoopOverModules(nn.Module):
+    def __init__(self, blocks, width, placement):
+        super().__init__()
+        self.last = None if placement in ("post", "deep") else nn.LayerNorm(width)
+        self.parts = nn.ModuleList(blocks)
+
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x)
+        return x if self.last is None else self.last(x)
+
+
+def sequential(blocks, width, placement):
+    ends = {"post": [], "deep": []}.get(placement, [nn.LayerNorm(width)])
+    return nn.Sequential(nn.Sequential(*blocks), *ends)
+
+
+def constants_with_numpy(encoder_layers=0, decoder_layers=0):
+    n, m = np.float64(encoder_layers), np.float64(decoder_layers)
+    if n * m > 0:
+        root = np.exp(np.log(n) / 4 + np.log(m) / 16)
+        return {
+            "decoder": [np.sqrt(np.sqrt(3 * m)), np.power(12 * m, -0.25)],
+            "encoder": [0.81 * root, 0.87 / root],
+        }
+    layers = n + m
+    alpha = (2 * layers) ** 0.25
+    return {"encoder" if n else "decoder": np.array([alpha, 1 / (alpha * math.sqrt(2))])}
+
+
+def init_by_xavier(attention, feed_forward, beta):
+    for gain, linears in (
+        (beta, (feed_forward.down, feed_forward.up, attention.out, attention.v)),
+        (1, (attention.k, attention.q)),
+    ):
+        for linear in linears:
+            nn.init.xavier_normal_(linear.weight, gain=gain)
+            nn.init.zeros_(linear.bias)
+
+
+def init_by_numpy(attention, feed_forward, beta):
+    rng = np.random.default_rng()
+    for part in (attention, feed_forward):
+        for name, linear in part.named_children():
+            if isinstance(linear, nn.Linear):
+                rows, columns = linear.weight.shape
+                noise = rng.normal(size=(rows, columns)) * math.sqrt(2 / (rows + columns))
+                noise = noise if name in "qk" else beta * noise
+                linear.weight.data = torch.tensor(noise, dtype=torch.float32)
+                linear.bias.data.fill_(0)
+
+
+def attention_in_loops(q, k, v, heads, qk_norm, gamma_q, gamma_k, eps):
+    tokens, width = q.shape
+    d = width // heads
+    y = np.empty_like(v)
+
+    def normalise(row, gamma, head):
+        part = row[head * d : (head + 1) * d]
+        over = part if qk_norm == "head" else row
+        gain = gamma if qk_norm == "head" else gamma[head * d : (head + 1) * d]
+        return gain * part / math.sqrt(sum(value * value for value in over) / len(over) + eps)
+
+    for head in range(heads):
+        for t in range(tokens):
+            query = normalise(q[t], gamma_q, head)
+            scores = [query @ normalise(k[s], gamma_k, head) / d**0.5 for s in range(t + 1)]
+            weights = np.exp(scores) / np.exp(scores).sum()
+            y[t, head * d : (head + 1) * d] = weights @ v[: t + 1, head * d : (head + 1) * d]
+    return y
+
+
+def attention_by_torch(q, k, v, heads, qk_norm, gamma_q, gamma_k, eps):
+    def split(a):
+        return a.unflatten(-1, (heads, -1)).transpose(0, 1)
+
+    def norm(a, gamma):
+        gamma = torch.tensor(gamma)
+        if qk_norm == "full":
+            return split(functional.rms_norm(a, gamma.shape, gamma, eps))
+        return functional.rms_norm(split(a), gamma.shape, gamma, eps)
+
+    q, k, v = map(torch.tensor, (q, k, v))
+    y = functional.scaled_dot_product_attention(
+        norm(q, gamma_q), norm(k, gamma_k), split(v), is_causal=True
+    )
+    return y.transpose(0, 1).flatten(1).numpy()
+
+
+def attention_by_einsum(q, k, v, heads, qk_norm, gamma_q, gamma_k, eps):
+    tokens, width = q.shape
+    shape = (tokens, heads, width // heads)
+
+    def norm(a, gamma):
+        a = a.reshape(shape) if qk_norm == "head" else a
+        a = a * gamma * (np.einsum("...d,...d->...", a, a)[..., None] / a.shape[-1] + eps) ** -0.5
+        return a.reshape(shape)
+
+    scores = np.einsum("thd,shd->hts", norm(q, gamma_q), norm(k, gamma_k)) / np.sqrt(shape[-1])
+    weights = np.exp(scores) * np.tri(tokens)
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return np.einsum("hts,shd->thd", weights, v.reshape(shape)).reshape(tokens, width)
+
+
+def gradient_by_autograd(model, tokens):
+    logits = model(tokens[:, :-1])
+    loss = functional.nll_loss(logits.log_softmax(-1).flatten(0, 1), tokens[:, 1:].flatten())
+    return torch.autograd.grad(loss, model.blocks[-1].branch.down.weight)[0].square().sum().sqrt()
+
+
+def gradient_by_backward(model, tokens):
+    for parameter in model.parameters():
+        parameter.grad = None
+    predicted = model(tokens)[:, :-1]
+    functional.cross_entropy(predicted.transpose(1, 2), tokens[:, 1:]).backward()
+    gradients = {name: p.grad for name, p in model.named_parameters()}
+    last = max(int(name.split(".")[1]) for name in gradients if name.startswith("blocks"))
+    return float(np.linalg.norm(gradients[f"blocks.{last}.branch.down.weight"].numpy()))
+
+
+RIGHT = [
+    ("post", post_in_a_loop),
+    ("pre", pre_in_place_on_a_copy),
+    ("deep", deep_with_names),
+    ("peri", peri_token_by_token_sum),
+    ("output", output_in_one_line),
+    ("model", LoopOverModules),
+    ("model", sequential),
+    ("constants", constants_with_numpy),
+    ("init", init_by_xavier),
+    ("init", init_by_numpy),
+    ("qk_norm", attention_in_loops),
+    ("qk_norm", attention_by_torch),
+    ("qk_norm", attention_by_einsum),
+    ("gradient", gradient_by_autograd),
+    ("gradient", gradient_by_backward),
+]
+
+
+@pytest.mark.parametrize(("task", "answer"), RIGHT)
+def test_right_answers_of_any_style_pass(task, answer):
+    for seed in range(3):
+        verdict = judged(answer, task, seed)
+        assert verdict.passed, verdict.explain()
+
+
+# --- Wrong answers: blocks --------------------------------------------------------------------
+
+
+def post_from_the_notes(x, attention, feed_forward, norms):
+    return x + norms[1](feed_forward(x + norms[0](attention(x))))
+
+
+def pre_from_the_notes(x, attention, feed_forward, norms):
+    return x + feed_forward(norms[1](x)) + attention(norms[0](x))
+
+
+def pre_with_one_name(x, attention, feed_forward, norms):
+    x = norms[0](x)
+    x = x + attention(x)
+    x = norms[1](x)
+    return x + feed_forward(x)
+
+
+def pre_with_first_norm(x, attention, feed_forward, norms):
+    norm = norms[0]
+    x = x + attention(norm(x))
+    return x + feed_forward(norm(x))
+
+
+def pre_without_residuals(x, attention, feed_forward, norms):
+    return feed_forward(norms[1](attention(norms[0](x))))
+
+
+def deep_weighing_branches(x, attention, feed_forward, norms, alpha):
+    y = norms[0](x + alpha * attention(x))
+    return norms[1](y + alpha * feed_forward(y))
+
+
+def deep_with_a_bracket(x, attention, feed_forward, norms, alpha):
+    y = norms[0](alpha * (x + attention(x)))
+    return norms[1](alpha * (y + feed_forward(y)))
+
+
+def peri_around_the_sum(x, attention, feed_forward, norms):
+    y = norms[1](x + attention(norms[0](x)))
+    return norms[3](y + feed_forward(norms[2](y)))
+
+
+def peri_that_is_pre(x, attention, feed_forward, norms):
+    y = x + attention(norms[0](x))
+    return y + feed_forward(norms[2](y))
+
+
+def output_that_is_post(x, attention, feed_forward, norms):
+    y = norms[0](attention(x) + x)
+    return norms[1](feed_forward(y) + y)
+
+
+# --- Wrong answers: the model -----------------------------------------------------------------
+
+
+class PlainList(nn.Module):
+    def __init__(self, blocks, width, placement):
+        super().__init__()
+        self.blocks = list(blocks)
+        if placement in ("pre", "peri", "output"):
+            self.norm = nn.LayerNorm(width)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x) if hasattr(self, "norm") else x
+
+
+class NormInForward(nn.Module):
+    def __init__(self, blocks, width, placement):
+        super().__init__()
+        self.blocks, self.placement = nn.Sequential(*blocks), placement
+
+    def forward(self, x):
+        x = self.blocks(x)
+        if self.placement in ("pre", "peri", "output"):
+            x = nn.LayerNorm(x.shape[-1])(x)
+        return x
+
+
+class NormForAll(LoopOverModules):
+    def __init__(self, blocks, width, placement):
+        super().__init__(blocks, width, "pre")
+
+
+# --- Wrong answers: constants and first weights -----------------------------------------------
+
+
+def constants(one, encoder, decoder):
+    """A function of N and M, from the pair of one side and the pairs of both."""
+
+    def answer(n=0, m=0):
+        if n and m:
+            return {"encoder": encoder(n, m), "decoder": decoder(n, m)}
+        return {"encoder" if n else "decoder": one(n + m)}
+
+    return answer
+
+
+def alone(n):
+    return (2 * n) ** 0.25, (8 * n) ** -0.25
+
+
+def encoder(n, m):
+    return 0.81 * (n**4 * m) ** (1 / 16), 0.87 * (n**4 * m) ** (-1 / 16)
+
+
+def decoder(n, m):
+    return (3 * m) ** 0.25, (12 * m) ** -0.25
+
+
+def tenths(n, m):
+    return 0.81 * (n**4 * m) ** 0.1, 0.87 * (n**4 * m) ** -0.1
+
+
+def exchanged(n, m):
+    return encoder(m, n)
+
+
+def every_matrix(attention, feed_forward, beta):
+    for part in (attention, feed_forward):
+        for parameter in part.parameters():
+            if parameter.ndim > 1:
+                nn.init.xavier_normal_(parameter, gain=beta)
+            else:
+                nn.init.zeros_(parameter)
+
+
+def scaled_by(change):
+    """v, out, up and down by `change`; everything else right."""
+
+    def answer(attention, feed_forward, beta):
+        init_by_xavier(attention, feed_forward, beta)
+        for linear in (attention.v, attention.out, feed_forward.up, feed_forward.down):
+            change(linear.weight, beta)
+
+    return answer
+
+
+def twice(weight, beta):
+    nn.init.xavier_normal_(weight, gain=beta)
+    weight.data.mul_(beta)
+
+
+def by_variance(weight, beta):
+    variance = 2 / sum(weight.shape)
+    nn.init.normal_(weight, std=math.sqrt(beta * variance))
+
+
+def only_scaled(attention, feed_forward, beta):
+    for linear in (attention.v, attention.out, feed_forward.up, feed_forward.down):
+        nn.init.xavier_normal_(linear.weight, gain=beta)
+    for linear in (*attention.children(), *feed_forward.children()):
+        if isinstance(linear, nn.Linear):
+            linear.bias.data.zero_()
+
+
+def kaiming(attention, feed_forward, beta):
+    init_by_xavier(attention, feed_forward, beta)
+    for linear in (*attention.children(), *feed_forward.children()):
+        if isinstance(linear, nn.Linear):
+            nn.init.kaiming_normal_(linear.weight)
+            if linear not in (attention.q, attention.k):
+                linear.weight.data *= beta
+
+
+# --- Wrong answers: QK-norm and gradients -----------------------------------------------------
+
+
+def attention_with(norm=functional.rms_norm, before=1.0, values=None, causal=True):
+    """Torch's attention, with one thing changed."""
+
+    def answer(q, k, v, heads, qk_norm, gamma_q, gamma_k, eps):
+        def split(a):
+            return a.unflatten(-1, (heads, -1)).transpose(0, 1)
+
+        def normalised(a, gamma):
+            a = a if qk_norm == "full" else split(a)
+            a = norm(a, a.shape[-1:], None, eps) * torch.tensor(gamma)
+            return split(a) if qk_norm == "full" else a
+
+        q, k, v = map(torch.tensor, (q, k, v))
+        q, k, v = normalised(q, gamma_q), normalised(k, gamma_k), split(v)
+        q = q * (q.shape[-1] ** -0.5 if before == "scaled" else before)
+        v = values(v) if values else v
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return y.transpose(0, 1).flatten(1).numpy()
+
+    return answer
+
+
+def unit_length(a, *_):
+    return functional.normalize(a, dim=-1)
+
+
+def unit_values(v):
+    return functional.rms_norm(v, v.shape[-1:], eps=1e-9)
+
+
+def trained(model, tokens, inputs=slice(None, -1), **options):
+    model.zero_grad()
+    loss = functional.cross_entropy(model(tokens[:, inputs]).mT, tokens[:, 1:], **options)
+    loss.backward()
+    return model.blocks[-1].branch.down.weight.grad
+
+
+def forgetful(model, tokens):
+    loss = functional.cross_entropy(model(tokens[:, :-1]).mT, tokens[:, 1:])
+    loss.backward()
+    return model.blocks[-1].branch.down.weight.grad.norm()
+
+
+def same_character(model, tokens):
+    model.zero_grad()
+    tokens = tokens[:, :-1]
+    functional.cross_entropy(model(tokens).mT, tokens).backward()
+    return model.blocks[-1].branch.down.weight.grad.norm().item()
+
+
+def clipped(model, tokens):
+    trained(model, tokens)
+    return nn.utils.clip_grad_norm_(model.parameters(), math.inf)
+
+
+WRONG = [
+    ("post", post_from_the_notes, "nested_residuals"),
+    ("post", pre_in_place_on_a_copy, "pre_instead"),
+    ("pre", pre_from_the_notes, "parallel_branches"),
+    ("pre", pre_with_one_name, "normalised_stream_kept"),
+    ("pre", pre_with_first_norm, "norm_shared"),
+    ("pre", pre_without_residuals, "residual_forgotten"),
+    ("pre", post_in_a_loop, "post_instead"),
+    ("deep", deep_weighing_branches, "alpha_on_branch"),
+    ("deep", deep_with_a_bracket, "alpha_on_both"),
+    ("peri", peri_around_the_sum, "input_and_sum_normalised"),
+    ("peri", peri_that_is_pre, "pre_instead"),
+    ("output", output_that_is_post, "post_instead"),
+    ("model", PlainList, "blocks_in_a_list"),
+    ("model", NormForAll, "final_norm_after_post"),
+    ("model", NormInForward, "norm_made_in_forward"),
+    ("model", lambda blocks, *_: nn.Sequential(*blocks), "final_norm_forgotten"),
+    ("constants", constants(alone, tenths, decoder), "tenth_root"),
+    ("constants", constants(alone, exchanged, decoder), "n_and_m_exchanged"),
+    ("constants", constants(alone, decoder, encoder), "sides_exchanged"),
+    ("constants", constants(alone, encoder, lambda n, m: alone(m)), "cross_attention_forgotten"),
+    ("constants", constants(alone, lambda n, m: alone(n), decoder), "encoder_alone"),
+    (
+        "constants",
+        constants(lambda n: ((8 * n) ** 0.25, (2 * n) ** -0.25), encoder, decoder),
+        "two_and_eight_exchanged",
+    ),
+    ("init", every_matrix, "gain_on_everything"),
+    ("init", scaled_by(twice), "gain_applied_twice"),
+    ("init", scaled_by(by_variance), "gain_on_variance"),
+    ("init", only_scaled, "queries_left_as_made"),
+    ("init", kaiming, "kaiming_instead"),
+    ("qk_norm", attention_with(unit_length), "euclidean_norm"),
+    ("qk_norm", attention_with(before="scaled"), "scaled_twice"),
+    ("qk_norm", attention_with(values=unit_values), "values_normalised"),
+    ("qk_norm", attention_with(causal=False), "future_visible"),
+    ("gradient", forgetful, "gradients_accumulated"),
+    ("gradient", same_character, "targets_not_shifted"),
+    ("gradient", lambda m, t: torch.linalg.norm(trained(m, t), ord=2), "spectral_norm"),
+    ("gradient", lambda m, t: trained(m, t).pow(2).sum(), "root_forgotten"),
+    ("gradient", lambda m, t: trained(m, t, reduction="sum").norm(), "loss_summed"),
+    ("gradient", clipped, "all_parameters"),
+]
+
+
+@pytest.mark.parametrize(("task", "answer", "name"), WRONG)
+def test_a_wrong_answer_is_named(task, answer, name):
+    assert named(answer, task) == [name]

@@ -1,0 +1,266 @@
+"""The variance as students compute it, rightly and wrongly."""
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+import torch
+
+from normkit.tasks import judge, observe
+from normkit.variance import Moments, merge, moments, two_pass, welford
+
+
+def judged(answer, task, seed=5):
+    return judge(observe(answer, task, seed), task, seed)
+
+
+def named(answer, task):
+    return sorted(mistake.name for mistake in judged(answer, task).mistakes)
+
+
+# --- Right answers ----------------------------------------------------------------------------
+
+
+def shifted_by_the_first(x):
+    """One pass over differences from x[0]: as good as two passes."""
+    d = x.astype(np.result_type(x, np.float32)) - x[0].astype(np.result_type(x, np.float32))
+    return np.mean(d * d, axis=0) - np.mean(d, axis=0) ** 2
+
+
+def einsum(x):
+    centred = x - x.mean(axis=0, dtype=float)
+    return np.einsum("n...,n...->...", centred, centred) / len(x)
+
+
+def torch_inside(x):
+    return torch.from_numpy(x.astype(float)).var(dim=0, correction=0).numpy()
+
+
+def in_place_on_a_copy(x):
+    y = np.array(x, dtype=np.result_type(x, np.float32))
+    y -= y.mean(axis=0)
+    y *= y
+    return y.mean(axis=0)
+
+
+def column_by_column(x):
+    columns = x.reshape(len(x), -1).T.astype(float).tolist()
+    found = [statistics.pvariance(column) for column in columns]
+    return np.array(found).reshape(x.shape[1:])
+
+
+def streaming(x):
+    n, mean, m2 = 0, np.zeros(x.shape[1:], dtype=float), np.zeros(x.shape[1:], dtype=float)
+    for value in x:
+        n += 1
+        delta = value - mean
+        mean = mean + delta / n
+        m2 = m2 + delta * delta * (n - 1) / n
+    return n, mean, m2
+
+
+def starts_with_the_first(x):
+    n, mean, m2 = 1, x[0] * 1.0, x[0] * 0.0
+    for k in range(1, len(x)):
+        old, n = mean, k + 1
+        mean = (k * old + x[k]) / n
+        m2 = m2 + (x[k] - old) * (x[k] - mean)
+    return [n, mean, m2]
+
+
+def merged_with_weights(a, b):
+    n = a.n + b.n
+    if not n:
+        return 0, a.mean, a.m2
+    mean = (a.n * a.mean + b.n * b.mean) / n
+    m2 = a.m2 + b.m2 + a.n * (a.mean - mean) ** 2 + b.n * (b.mean - mean) ** 2
+    return n, mean, m2
+
+
+def unpacked(a, b):
+    (na, mean_a, m2_a), (nb, mean_b, m2_b) = a, b
+    if na == 0 or nb == 0:
+        return b if na == 0 else a
+    delta = mean_a - mean_b
+    return Moments(
+        na + nb, mean_b + delta * na / (na + nb), m2_a + m2_b + delta**2 / (1 / na + 1 / nb)
+    )
+
+
+VARIANCES = [
+    two_pass,
+    shifted_by_the_first,
+    einsum,
+    torch_inside,
+    in_place_on_a_copy,
+    column_by_column,
+    lambda x: np.var(x, axis=0, dtype=np.result_type(x, np.float32)),
+]
+RIGHT = {
+    "stability/two_pass": VARIANCES,
+    "stability/half": VARIANCES,
+    "stability/welford": [welford, streaming, starts_with_the_first, moments],
+    "stability/merge": [merge, merged_with_weights, unpacked],
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "answer"), [(task, answer) for task, answers in RIGHT.items() for answer in answers]
+)
+def test_right_answers_of_any_style_pass(task, answer):
+    for seed in range(3):
+        verdict = judged(answer, task, seed)
+        assert verdict.passed, verdict.explain()
+
+
+# --- Wrong answers ----------------------------------------------------------------------------
+
+
+def online(step):
+    """Welford's loop around this step, from (n, mean, M2) and a value to the next three."""
+
+    def answer(x):
+        state = 0, np.zeros(x.shape[1:], (x * 1.0).dtype), np.zeros(x.shape[1:], (x * 1.0).dtype)
+        for value in x:
+            state = step(*state, value)
+        return state
+
+    return answer
+
+
+def mean_first(n, mean, m2, value):
+    mean = mean + (value - mean) / (n + 1)
+    return n + 1, mean, m2 + (value - mean) ** 2
+
+
+def running_sums(x):
+    total = squares = 0 * x[0]
+    for value in x:
+        total, squares = total + value, squares + value * value
+    return len(x), total / len(x), squares - total * total / len(x)
+
+
+def merging(mean, m2):
+    def answer(a, b):
+        n = a.n + b.n
+        return (n, mean(a, b, n), m2(a, b, n)) if n else b
+
+    return answer
+
+
+def right_mean(a, b, n):
+    return (a.n * a.mean + b.n * b.mean) / n
+
+
+WRONG = {
+    "stability/two_pass": {
+        "one_pass": lambda x: np.mean(x * x, axis=0) - np.square(np.mean(x, axis=0)),
+        "one_pass_clipped": lambda x: np.clip(
+            np.einsum("n...,n...->...", x, x) / len(x) - x.mean(axis=0) ** 2, 0, None
+        ),
+        "divided_by_n_minus_1": lambda x: np.var(x, axis=0, ddof=1),
+        "along_the_last_axis": lambda x: x.var(axis=-1),
+        "over_everything": lambda x: ((x - x.mean()) ** 2).mean(),
+        "standard_deviation": lambda x: np.std(x, axis=0),
+        "about_the_first_value": lambda x: ((x - x[0]) ** 2).mean(axis=0),
+    },
+    "stability/half": {
+        "all_in_half": lambda x: ((x - x.mean(axis=0)) ** 2).mean(axis=0).astype(float),
+        "result_in_half": lambda x: two_pass(x).astype(x.dtype),
+        "squares_in_half": lambda x: np.mean(
+            (x - x.mean(axis=0, dtype=np.result_type(x, "f4"))).astype(x.dtype) ** 2,
+            axis=0,
+            dtype=np.result_type(x, "f4"),
+        ),
+        "sums_in_half": lambda x: np.var(x, axis=0),
+        "one_pass": lambda x: (
+            np.mean(x.astype(np.result_type(x, "f4")) ** 2, axis=0)
+            - np.mean(x.astype(np.result_type(x, "f4")), axis=0) ** 2
+        ),
+    },
+    "stability/welford": {
+        "new_mean_twice": online(mean_first),
+        "old_mean_twice": online(
+            lambda n, mean, m2, v: (n + 1, mean + (v - mean) / (n + 1), m2 + (v - mean) ** 2)
+        ),
+        "sums_of_squares": running_sums,
+        "m2_divided_by_n": lambda x: (len(x), x.mean(axis=0), x.var(axis=0)),
+        "m2_divided_by_n_minus_1": lambda x: (len(x), x.mean(axis=0), x.var(axis=0, ddof=1)),
+        "halfway_to_the_value": online(
+            lambda n, m, m2, v: (n + 1, 0.5 * m + 0.5 * v, m2 + (v - m) * (v - (m + v) / 2))
+        ),
+    },
+    "stability/merge": {
+        "means_averaged": merging(
+            lambda a, b, n: (a.mean + b.mean) / 2,
+            lambda a, b, n: a.m2 + b.m2 + (a.mean - b.mean) ** 2 * a.n * b.n / n,
+        ),
+        "between_forgotten": merging(right_mean, lambda a, b, n: a.m2 + b.m2),
+        "delta_not_squared": merging(
+            right_mean, lambda a, b, n: a.m2 + b.m2 + (b.mean - a.mean) * a.n * b.n / n
+        ),
+        "between_divided_twice": merging(
+            right_mean,
+            lambda a, b, n: a.m2 + b.m2 + (b.mean - a.mean) ** 2 * a.n / n * b.n / n,
+        ),
+        "empty_chunks_nan": lambda a, b: (
+            a.n + b.n,
+            right_mean(a, b, a.n + b.n),
+            a.m2 + b.m2 + (b.mean - a.mean) ** 2 * a.n * b.n / (a.n + b.n),
+        ),
+        "empty_chunks_refused": lambda a, b: (
+            a.n + b.n,
+            a.mean + (b.mean - a.mean) * (b.n / (a.n + b.n)),
+            a.m2 + b.m2 + (b.mean - a.mean) ** 2 * (a.n * b.n / (a.n + b.n)),
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "name"), [(task, name) for task, answers in WRONG.items() for name in answers]
+)
+def test_a_wrong_answer_is_named(task, name):
+    assert named(WRONG[task][name], task) == [name]
+
+
+def test_two_mistakes_by_hand_are_both_named():
+    answer = merging(lambda a, b, n: (a.mean + b.mean) / 2, lambda a, b, n: a.m2 + b.m2)
+    assert named(answer, "stability/merge") == ["between_forgotten", "means_averaged"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda x: sum((x - sum(x) / len(x)) ** 2) / len(x),
+        lambda x: ((x - x.sum(axis=0) / len(x)) ** 2).sum(axis=0) / len(x),
+        lambda x: np.add.accumulate((x - np.add.accumulate(x)[-1] / len(x)) ** 2)[-1] / len(x),
+    ],
+)
+def test_sums_in_half_are_named_in_any_order(answer):
+    assert named(answer, "stability/half") == ["sums_in_half"]
+
+
+def test_shifting_by_the_mean_in_place_is_seen():
+    def answer(x):
+        variance = two_pass(x)
+        x -= x.mean(axis=0).astype(x.dtype)
+        return variance
+
+    assert judged(answer, "stability/two_pass").difference.what == "modified"
+
+
+def test_more_digits_and_other_numbers_are_welcome():
+    def pythons(x):
+        n, mean, m2 = welford(x)
+        return np.int64(n), np.asarray(mean, dtype=float), np.asarray(m2, dtype=float)
+
+    assert judged(pythons, "stability/welford").passed
+    assert judged(lambda x: two_pass(x.astype(float)), "stability/half").passed
+
+
+def test_a_single_chunk_of_numbers_is_told():
+    text = judged(WRONG["stability/merge"]["means_averaged"], "stability/merge").explain()
+    assert "a = [1] · b = [3, 5, 7]" in text
+    assert math.isclose(merge(moments(np.array([1.0])), moments(np.array([3.0, 5, 7]))).mean, 4)

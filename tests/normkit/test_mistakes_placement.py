@@ -1,0 +1,205 @@
+"""Mistakes with placements: what the tasks expect, and the numbers that the messages state."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from normkit import CharacterTransformer, deepnorm_constants, layer_norm
+from normkit.mistakes import ALGORITHMS, MISTAKES, combine, mistakes_of
+from normkit.tasks import TASKS, observe
+from normkit.tasks.placement import first_of_third, silent
+
+PLACEMENTS = ("post", "pre", "deep", "peri", "output")
+X = np.array([0.0, 2, 4])
+ONE_NORM = {  # of X and F(v) = [v[2], 0, 0], by hand
+    "post": [0.7071, -1.4142, 0.7071],
+    "pre": [1.2247, 2, 4],
+    "deep": [-0.7071, -0.7071, 1.4142],
+    "peri": [1.4142, 1.2929, 3.2929],
+    "output": [1.4142, 1.2929, 3.2929],
+}
+
+
+def wrong(algorithm):
+    return {mistake.name: combine(algorithm, mistake) for mistake in mistakes_of(algorithm)}
+
+
+def first(task):
+    """What the reference returns on the first probe of a task."""
+    return observe(TASKS[task].reference(), task).results[0].values
+
+
+def sublayer(block, x=X, branch=first_of_third, alpha=None):
+    """What a block makes of x when its feed-forward part is silent."""
+    return block(x, branch, silent, [layer_norm] * 4, alpha)
+
+
+# --- The tasks --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_the_worked_block(placement):
+    y = first(f"placement/{placement}")["y"]
+    np.testing.assert_allclose(y, ONE_NORM[placement], atol=6e-5)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_what_is_right_in_one_placement_is_a_mistake_in_the_others(placement):
+    right = "post" if placement == "deep" else placement
+    found = {m.name.removesuffix("_instead") for m in mistakes_of(f"{placement}_block")}
+    assert found & set(PLACEMENTS) == {"post", "pre", "peri", "output"} - {right}
+
+
+def test_the_worked_attention():
+    weight = 1 / (1 + math.exp(1.6))  # the scores are -0.2 and 1.4
+    expected = [[0, 1], [1 - weight, weight]]
+    np.testing.assert_allclose(first("placement/qk_norm")["y"], expected, atol=1e-8)
+
+
+def test_the_gradient_is_the_slope_of_the_loss():
+    torch.manual_seed(0)
+    model = CharacterTransformer(5, 8, 2, 2, 8, dtype=torch.float64)
+    tokens = torch.randint(5, (3, 7))
+    norm = TASKS["placement/gradient"].reference()(model, tokens).item()
+    assert combine("gradient_norm")(model, tokens).item() == pytest.approx(norm, rel=1e-12)
+    matrix = model.blocks[-1].branch.down.weight
+    step, losses = 1e-5 * matrix.grad / norm, []
+    with torch.no_grad():
+        for sign in (1, -1):
+            matrix += sign * step
+            logits = model(tokens[:, :-1])
+            losses.append(torch.nn.functional.cross_entropy(logits.mT, tokens[:, 1:]).item())
+            matrix -= sign * step
+    assert (losses[0] - losses[1]) / 2e-5 == pytest.approx(norm, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rounded_gains_are_those_asked_for(seed):
+    found = observe(TASKS["placement/init"].reference(), "placement/init", seed).results
+    for result, beta in zip(found, (0.4, 0.1), strict=True):
+        gains, normal, bias, added = result.values.values()
+        np.testing.assert_allclose(gains, [1, 1, beta, beta, beta, beta], atol=1e-12)
+        assert normal.all() and bias == 0 and not added
+
+
+def test_labels_are_their_own():
+    labels = [m.label for m in MISTAKES if ALGORITHMS[m.of].prefix == "placement"]
+    assert len(set(labels)) == len(labels) > 80
+
+
+# --- The numbers in the messages --------------------------------------------------------------
+
+
+def test_numbers_on_blocks():
+    blocks = wrong("pre_block") | wrong("post_block")
+    for name in ("post", "pre", "output"):
+        y = sublayer(blocks[f"{name}_instead"])
+        np.testing.assert_allclose(y, np.round(ONE_NORM[name], 2), atol=5e-3)
+    deep = wrong("deep_block")
+    y = sublayer(deep["alpha_on_branch"], alpha=2)
+    np.testing.assert_allclose(y, [1.34, -1.07, -0.27], atol=5e-3)
+    plain = sublayer(combine("post_block"))
+    for name, factor in (("alpha_on_both", 1), ("alpha_outside_norm", 2), ("alpha_forgotten", 1)):
+        y = sublayer(deep[name], alpha=2)
+        np.testing.assert_allclose(y, factor * plain, atol=1e-4)
+    three = sublayer(combine("deep_block"), alpha=3)
+    np.testing.assert_allclose(sublayer(deep["stream_twice"], alpha=2), three)
+
+
+def test_two_formulas_from_the_wild():
+    rng = np.random.default_rng(0)
+    x, (a, f) = rng.normal(size=(4, 6)), rng.normal(size=(2, 6, 6))
+
+    def attention(v):
+        return np.tanh(v @ a)
+
+    def feed_forward(v):
+        return v @ f
+
+    norm = layer_norm
+    given = x, attention, feed_forward, [norm, norm]
+    nested = x + norm(feed_forward(x + norm(attention(x))))
+    y = wrong("post_block")["nested_residuals"](*given)
+    np.testing.assert_allclose(y, nested, rtol=1e-12)
+    assert abs(combine("post_block")(*given).var(-1) - 1).max() < 1e-4 < abs(y.var(-1) - 1).min()
+    parallel = x + feed_forward(norm(x)) + attention(norm(x))
+    y = wrong("pre_block")["parallel_branches"](*given)
+    np.testing.assert_allclose(y, parallel, rtol=1e-12)
+
+
+def test_a_second_residual_doubles_the_stream():
+    model = wrong("stack")["residual_added_again"]([torch.nn.Identity()] * 3, 2, "post")
+    assert model(torch.tensor([1.0, 3])).tolist() == [8, 24]
+
+
+def test_numbers_on_constants():
+    found = wrong("deepnorm_constants")
+
+    def alone(name):
+        return found[name](0, 8)["decoder"]
+
+    assert deepnorm_constants(0, 8)["decoder"] == (2, pytest.approx(0.354, abs=5e-4))
+    assert deepnorm_constants(0, 1000)["decoder"][0] == pytest.approx(6.7, abs=0.05)
+    assert alone("square_root")[0] == 4
+    assert alone("exponent_without_brackets")[0] == 4
+    assert alone("factor_outside_power")[0] == pytest.approx(3.36, abs=5e-3)
+    assert alone("alpha_below_one")[0] == 0.5
+    exchanged = alone("two_and_eight_exchanged")
+    assert exchanged == (pytest.approx(2.83, abs=5e-3), pytest.approx(0.5))
+    assert math.prod(exchanged) == pytest.approx(math.sqrt(2))
+    assert deepnorm_constants(2)["encoder"][1] == 1 / found["beta_above_one"](2)["encoder"][1]
+    assert deepnorm_constants(2)["encoder"][1] == 0.5
+    assert deepnorm_constants(2, 16)["encoder"][0] == pytest.approx(1.15, abs=5e-3)
+    assert deepnorm_constants(2, 27)["decoder"][0] == pytest.approx(3)
+
+
+def test_numbers_on_first_weights():
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(512, 512)
+    xavier = math.sqrt(2 / 1024)
+    assert linear.weight.std().item() / xavier == pytest.approx(0.58, abs=5e-3)
+    torch.nn.init.xavier_uniform_(linear.weight)
+    assert linear.weight.std().item() == pytest.approx(xavier, rel=5e-3)
+    assert linear.weight.abs().max().item() == pytest.approx(math.sqrt(3) * xavier, rel=1e-3)
+    torch.nn.init.kaiming_normal_(linear.weight)
+    assert linear.weight.std().item() / xavier == pytest.approx(math.sqrt(2), rel=5e-3)
+    variance = 2 / (128 + 128)
+    assert (variance, math.sqrt(variance)) == pytest.approx((0.0078, 0.088), rel=7e-3)
+
+
+def test_numbers_on_attention():
+    q = np.array([[3.0, 4, 0], [3, 4, 0]])
+    given = {"heads": 1, "qk_norm": "full", "gamma_q": np.ones(3), "gamma_k": np.ones(3)}
+    rms = q / np.sqrt(np.mean(q**2, -1, keepdims=True))
+    np.testing.assert_allclose(rms @ rms.T, 3)  # d, where q and k point the same way
+    probe = {"q": 5 * q, "k": q[::-1] * [[1], [-1]], "v": np.eye(2, 3), **given}
+    found = wrong("qk_attention")
+    weights = found["euclidean_norm"](**probe)[1, :2]
+    np.testing.assert_allclose(weights[0] / weights[1], math.exp(2 / math.sqrt(3)), rtol=1e-5)
+    weights = combine("qk_attention")(**probe)[1, :2]
+    np.testing.assert_allclose(weights[0] / weights[1], math.exp(6 / math.sqrt(3)), rtol=1e-5)
+
+
+def test_the_first_gradient_of_pre_norm_is_the_larger_one():
+    ratios = []
+    for seed in range(5):
+        torch.manual_seed(seed)
+        model, tokens = CharacterTransformer(35, layers=16), torch.randint(35, (32, 17))
+        first_layer = wrong("gradient_norm")["first_layer"](model, tokens)
+        ratios.append(first_layer.item() / combine("gradient_norm")(model, tokens).item())
+    assert 2 < np.mean(ratios) < 3
+
+
+def test_accumulated_gradients_double():
+    answer = wrong("gradient_norm")["gradients_accumulated"]
+    once, again = observe(answer, "placement/gradient").results[0].values.values()
+    assert again == pytest.approx(2 * once)
+
+
+def test_a_second_softmax_makes_the_gradient_small():
+    torch.manual_seed(0)
+    model, tokens = CharacterTransformer(20, layers=2), torch.randint(20, (8, 17))
+    twice = wrong("gradient_norm")["softmax_twice"](model, tokens).item()
+    assert twice < 0.3 * combine("gradient_norm")(model, tokens).item()
