@@ -21,7 +21,7 @@ def french_names() -> list[str]:
     """Return the first and family names that Faker knows for France: small letters, sorted.
 
     They are read from Faker's lists, not drawn, so no seed changes them. Names of two words,
-    such as Le Goff, are left out: the space would be one more character, in eight names.
+    such as Le Goff, are left out: the space would be a character more, for eight names only.
     Raises ModuleNotFoundError without Faker.
 
     >>> names = french_names()

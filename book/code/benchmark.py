@@ -232,7 +232,7 @@ def cases(shape):
 def timed(work, rounds, label=""):
     """The times of each case, one per round, in a new order each round; the first is not kept."""
     times, order = {name: [] for name in work}, list(work)
-    for _ in tqdm(range(rounds + 1), desc=label, unit="round"):
+    for _ in tqdm(range(rounds + 1), desc=label, unit="round", disable=None):
         random.shuffle(order)
         for name in order:
             start = process_time()

@@ -90,7 +90,8 @@ def small_batches(
     the loss, averaged over the last 300 steps of training.
     Expect batch normalisation to fail at B = 2, where its output is ±1 whatever the input:
     an error above 0.4 with either statistics and a loss near 2 (chance is 2.3), so it is the
-    training that failed. Layer and group normalisation do not notice, and nor do convolutions.
+    training that failed. Layer and group normalisation do not notice, nor does the convolutional
+    network.
     Source: the question of Wu & He (2018), Group Normalization, table 2.
     """
     known("norms", norms, NORMS)
@@ -203,7 +204,7 @@ def saturation(
     Expect without norm: gain 0.5 to end with a std of 0.0007, gain 3 with 0.4 saturated, gain 10
     with 0.83, and there a gradient a thousand times greater in the first layer than in the last.
     With batch normalisation the share is 0.034 at every gain.
-    Source: after Glorot & Bengio (2010), Understanding the difficulty of training deep networks.
+    Source: after Glorot & Bengio (2010).
     """
     known("norms", norms, NORMS)
     (x, y), _ = _digits()

@@ -112,8 +112,8 @@ def same_task(
     warm-up. alpha: where α of DyT and Derf starts.
     Returns a row per norm and seed: the losses train and development, of nine names in ten and
     of the others.
-    Expect layer and RMS normalisation to differ less than two seeds do; DyT and Derf to be 0.17
-    behind on the training names, 0.04 to 0.07 on the others; and none to explode, at this depth.
+    Expect layer and RMS normalisation to differ less than two seeds do; DyT and Derf to be about
+    0.15 behind on the training names, about 0.05 on the others; and "none" to explode.
     Source: Zhang & Sennrich (2019); Zhu et al. (2025), Transformers without Normalization; Chen
     et al. (2025), Stronger Normalization-Free Transformers.
     """
