@@ -62,6 +62,14 @@ def add(*tasks: Task) -> None:
     TASKS.update({task.name: task for task in tasks})
 
 
+def parts(result: Any, *names: str) -> Named:
+    """The parts of a result by name; if they are not so many, the result as it is."""
+    if isinstance(result, (tuple, list)) and len(result) == len(names):
+        yield from zip(names, result, strict=True)
+    else:
+        yield "result", result
+
+
 def find(task: Task | str) -> Task:
     """The task of that name."""
     if isinstance(task, str) and task not in TASKS:

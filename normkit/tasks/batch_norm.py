@@ -4,7 +4,7 @@ import numpy as np
 
 from normkit.channels import batch_norm, batch_norm_backward
 from normkit.messages import N_
-from normkit.observing import Named, Probe, Task, add
+from normkit.observing import Named, Probe, Task, add, parts
 from normkit.tasks.layer_norm import _shapes
 from normkit.tasks.probes import INTEGERS, WORKED, probes
 
@@ -130,24 +130,16 @@ def _use_forward(answer, **given) -> Named:
 
 
 def _use_running(answer, **given) -> Named:
-    yield from _parts(answer(*given.values()), "y", *RUNNING)
+    yield from parts(answer(*given.values()), "y", *RUNNING)
     yield GIVEN, given["running_mean"]
 
 
 def _use_backward(answer, **given) -> Named:
-    yield from _parts(answer(*given.values()), "dx", "dgamma", "dbeta")
+    yield from parts(answer(*given.values()), "dx", "dgamma", "dbeta")
 
 
 def _use_fold(answer, **given) -> Named:
-    yield from _parts(answer(*given.values()), "weight", "bias")
-
-
-def _parts(result, *names) -> Named:
-    """The parts of a result by name; if they are not so many, the result as it is."""
-    if isinstance(result, (tuple, list)) and len(result) == len(names):
-        yield from zip(names, result, strict=True)
-    else:
-        yield "result", result
+    yield from parts(answer(*given.values()), "weight", "bias")
 
 
 def _use_layer(answer, dy, x, gamma, beta, momentum, eps) -> Named:

@@ -16,7 +16,7 @@ from normkit.alternatives import (
     weight_norm_backward,
 )
 from normkit.messages import N_
-from normkit.observing import Named, Probe, Task, add
+from normkit.observing import Named, Probe, Task, add, parts
 from normkit.tasks.layer_norm import NEW, TRAINED, _shapes
 from normkit.tasks.probes import INTEGERS, WORKED, token_probe, token_probes, tokens
 
@@ -33,12 +33,9 @@ def _use_derf(answer, x, alpha, shift, gamma, beta) -> Named:
 
 def _named(result, *names: str) -> Named:
     """The results by name, single numbers as floats, whatever type they came in."""
-    if isinstance(result, (tuple, list)) and len(result) == len(names):
-        for name, value in zip(names, result, strict=True):
-            single = isinstance(value, (int, float, np.ndarray, np.generic)) and np.ndim(value) == 0
-            yield name, float(value) if single else value
-    else:
-        yield "result", result
+    for name, value in parts(result, *names):
+        single = isinstance(value, (int, float, np.ndarray, np.generic)) and np.ndim(value) == 0
+        yield name, float(value) if single else value
 
 
 def _use_dyt_backward(answer, dy, x, alpha, gamma) -> Named:
@@ -94,11 +91,7 @@ def _use_weight_norm(answer, v, g) -> Named:
 
 
 def _use_weight_norm_backward(answer, dw, v, g) -> Named:
-    result = answer(dw, v, g)
-    if isinstance(result, (tuple, list)) and len(result) == 2:
-        yield from zip(("dv", "dg"), result, strict=True)
-    else:
-        yield "result", result
+    yield from parts(answer(dw, v, g), "dv", "dg")
 
 
 # --- Probes -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from normkit.channels import batch_norm, group_norm, group_norm_backward, instan
 from normkit.functions import layer_norm
 from normkit.messages import N_
 from normkit.mistakes import combine
-from normkit.observing import Named, Probe, Task, add
+from normkit.observing import Named, Probe, Task, add, parts
 from normkit.tasks.probes import INTEGERS, WORKED
 
 REFUSED = N_("refused with an exception")
@@ -25,12 +25,7 @@ def _use_backward(answer, dy, x, num_groups, gamma, eps) -> Named:
     if x.shape[1] % num_groups:
         yield REFUSED, _refused(answer, dy, x, num_groups, gamma, eps)
         return
-    result = answer(dy, x, num_groups, gamma, eps)
-    names = "dx", "dgamma", "dbeta"
-    if isinstance(result, (tuple, list)) and len(result) == len(names):
-        yield from zip(names, result, strict=True)
-    else:
-        yield "result", result
+    yield from parts(answer(dy, x, num_groups, gamma, eps), "dx", "dgamma", "dbeta")
 
 
 def _refused(answer, *arguments) -> bool:

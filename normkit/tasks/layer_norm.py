@@ -5,7 +5,7 @@ import numpy as np
 from normkit.functions import layer_norm, layer_norm_backward
 from normkit.messages import N_
 from normkit.mistakes import combine
-from normkit.observing import Named, Probe, Task, add
+from normkit.observing import Named, Probe, Task, add, parts
 from normkit.tasks.probes import CONSTANT, INTEGERS, probes, tokens
 
 ROWS = [[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]]
@@ -16,12 +16,7 @@ def _use_forward(answer, x, gamma, beta, eps) -> Named:
 
 
 def _use_backward(answer, dy, x, gamma, eps) -> Named:
-    result = answer(dy, x, gamma, eps)
-    names = "dx", "dgamma", "dbeta"
-    if isinstance(result, (tuple, list)) and len(result) == len(names):
-        yield from zip(names, result, strict=True)
-    else:
-        yield "result", result
+    yield from parts(answer(dy, x, gamma, eps), "dx", "dgamma", "dbeta")
 
 
 NEW = N_("the output of a new layer")

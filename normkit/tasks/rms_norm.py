@@ -8,7 +8,7 @@ import numpy as np
 from normkit.functions import rms_norm, rms_norm_backward
 from normkit.messages import N_
 from normkit.mistakes import combine
-from normkit.observing import Named, Probe, Task, add
+from normkit.observing import Named, Probe, Task, add, parts
 from normkit.tasks.probes import WORKED, probes, token_probe, token_probes, tokens
 
 ZEROS = N_("a token of zeros")
@@ -43,11 +43,7 @@ def _use_pair(*names: str) -> Callable[..., Named]:
     """How a function is used that returns two arrays."""
 
     def use(answer, **given):
-        result = answer(*given.values())
-        if isinstance(result, (tuple, list)) and len(result) == len(names):
-            yield from zip(names, result, strict=True)
-        else:
-            yield "result", result
+        yield from parts(answer(*given.values()), *names)
 
     return use
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from normkit.messages import N_
 from normkit.mistakes import combine
-from normkit.observing import Named, Probe, Task, add
+from normkit.observing import Named, Probe, Task, add, parts
 from normkit.tasks.probes import INTEGERS, WORKED, tokens
 from normkit.variance import merge, moments, two_pass, welford
 
@@ -50,11 +50,8 @@ def _use_variance(answer, x, sign=False) -> Named:
 
 
 def _moments(result: Any) -> Named:
-    names = "n", "mean", "M2"
-    if isinstance(result, (tuple, list)) and len(result) == len(names):
-        yield from zip(names, map(_wide, result), strict=True)
-    else:
-        yield "result", result
+    for name, value in parts(result, "n", "mean", "M2"):
+        yield name, value if name == "result" else _wide(value)
 
 
 def _use_welford(answer, x) -> Named:
