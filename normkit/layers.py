@@ -387,13 +387,14 @@ class _OverChannels(_Affine):
     def __init__(
         self,
         num_features: int,
-        eps: float,
-        momentum: float | None,
-        affine: bool,
-        track_running_stats: bool,
-        device: torch.device | str | None,
-        dtype: torch.dtype | None,
-        bias: bool,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__(num_features, affine, affine and bias, device, dtype)
         self.num_features = num_features
@@ -440,22 +441,6 @@ class _OverChannels(_Affine):
 
 
 class _BatchNorm(_OverChannels):
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(
-            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias
-        )
-
     def forward(self, x: Tensor) -> Tensor:
         self._check(x, 1)
         learning = self.training and self.track_running_stats
@@ -539,7 +524,7 @@ class InstanceNorm2d(_OverChannels):
         bias: bool = True,
     ) -> None:
         super().__init__(
-            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
 
     def forward(self, x: Tensor) -> Tensor:
