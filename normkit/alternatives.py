@@ -33,6 +33,8 @@ def dyt(
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape.
     Source: Zhu, Chen, He, LeCun & Liu (2025), Transformers without Normalization.
 
+    See: dyt-formula in book/dyt.md; tests/normkit/test_alternatives.py.
+
     >>> import numpy as np
     >>> dyt(np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 10.0])).round(4)
     array([-0.7616, -0.4621,  0.    ,  0.4621,  0.7616,  0.9999])
@@ -59,6 +61,8 @@ def dyt_backward(
     dy, x: (..., D); gamma: (D,), 1 if left out.
     Returns dx like x, dα like alpha, and dγ, dβ of shape (D,) in the dtype of gamma (or of x).
 
+    See: dyt-backward in book/dyt.md; tests/normkit/test_alternatives.py.
+
     >>> import numpy as np
     >>> dx, dalpha, dgamma, dbeta = dyt_backward(np.ones(3), np.array([-1.0, 0.0, 2.0]))
     >>> dx.round(4), float(dalpha.round(4))
@@ -81,6 +85,8 @@ def dyt_alpha_init(width: int) -> tuple[float, float]:
     The wider the model, the smaller α; elsewhere is before the feed-forward part and at the end.
     Source: Zhu, Chen, He, LeCun & Liu (2025), for LLaMA of 7B (width 4096), 13B (5120), 34B and
     70B parameters (8192). Other models than language models start at 0.5.
+
+    See: dyt-alpha-init in book/dyt.md; tests/normkit/test_alternatives.py.
 
     >>> dyt_alpha_init(5120)
     (0.6, 0.15)
@@ -112,6 +118,8 @@ def derf(
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape.
     Source: Chen, Lu, Zhu, Sun & Liu (2025), Stronger Normalization-Free Transformers.
 
+    See: dyt-derf in book/dyt.md; tests/normkit/test_alternatives.py.
+
     >>> import numpy as np
     >>> derf(np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 10.0])).round(4)
     array([-0.8427, -0.5205,  0.    ,  0.5205,  0.8427,  1.    ])
@@ -141,6 +149,8 @@ def derf_backward(
     dy, x: (..., D); gamma: (D,), 1 if left out.
     Returns dx like x, dα like alpha, ds like shift, and dγ, dβ of shape (D,) in the dtype of
     gamma (or of x).
+
+    See: dyt-derf in book/dyt.md; tests/normkit/test_alternatives.py.
     """
     xp = _namespace(dy=dy, x=x, alpha=_array(alpha), shift=_array(shift), gamma=gamma)
     _check_features(x, gamma=gamma)
@@ -169,6 +179,8 @@ def weight_norm(v: Array, g: Array) -> Array:
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape.
     Source: Salimans & Kingma (2016), Weight Normalization, eq. 2.
 
+    See: dyt-weight-norm in book/dyt.md; tests/normkit/test_alternatives.py.
+
     >>> import numpy as np
     >>> weight_norm(np.array([[3.0, 4.0], [0.0, 2.0]]), np.array([10.0, 1.0]))
     array([[6., 8.],
@@ -189,6 +201,8 @@ def weight_norm_backward(dw: Array, v: Array, g: Array) -> tuple[Array, Array]:
 
     dw, v: (outputs, ...); g: (outputs,).
     Returns dv like v and dg like g. Source: the same, eq. 3.
+
+    See: dyt-weight-norm in book/dyt.md; tests/normkit/test_alternatives.py.
     """
     xp = _namespace(dw=dw, v=v, g=g)
     direction, norm, g_wide = _direction(xp, v, g)

@@ -58,6 +58,8 @@ def batch_norm(
     for less than two values per channel in training, and for inference without statistics.
     Source: Ioffe & Szegedy (2015), Batch Normalization, algorithms 1 and 2.
 
+    See: bn-formula in book/batch_norm.md; tests/normkit/test_norms.py.
+
     >>> import numpy as np
     >>> x = np.array([[1.0, 2.0], [3.0, 6.0], [5.0, 4.0], [7.0, 8.0]])
     >>> y, mean, var = batch_norm(x, training=True)
@@ -113,6 +115,8 @@ def batch_norm_backward(
     dy, x: (N, C) or (N, C, ...); gamma, running_mean, running_var: (C,), as in `batch_norm`.
     Returns dx like x, and dγ, dβ of shape (C,) in the dtype of gamma (of x if left out).
     Raises TypeError and ValueError as `batch_norm` does.
+
+    See: bn-backward in book/batch_norm.md; tests/normkit/test_norms.py.
 
     >>> import numpy as np
     >>> x, dy = np.array([[1.0], [3.0], [5.0], [7.0]]), np.array([[1.0], [0.0], [0.0], [0.0]])
@@ -192,6 +196,8 @@ def group_norm(
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, eps or number.
     Source: Wu & He (2018), Group Normalization, eq. 1, 2, 6 and 7.
 
+    See: gn-formula in book/group_instance_norm.md; tests/normkit/test_norms.py.
+
     >>> import numpy as np
     >>> x = np.array([[[1.0, 3.0], [5.0, 7.0], [0.0, 0.0], [2.0, 2.0]]])
     >>> group_norm(x, 2).round(4)[0]
@@ -222,6 +228,8 @@ def group_norm_backward(
     dy, x: (N, C) or (N, C, ...); num_groups: G; gamma: (C,), 1 if left out.
     Returns dx like x, and dγ, dβ of shape (C,) in the dtype of gamma (of x if left out).
     Raises TypeError and ValueError as `group_norm` does.
+
+    See: gn-backward in book/group_instance_norm.md; tests/normkit/test_norms.py.
     """
     xp = _namespace(dy=dy, x=x, gamma=gamma)
     _check_channels(x, gamma=gamma)
@@ -246,6 +254,8 @@ def instance_norm(
     errors too.
     Source: Ulyanov, Vedaldi & Lempitsky (2016), Instance Normalization.
 
+    See: gn-instance in book/group_instance_norm.md; tests/normkit/test_norms.py.
+
     >>> import numpy as np
     >>> instance_norm(np.array([[[1.0, 3.0], [0.0, 0.0]]])).round(4)
     array([[[-1.,  1.],
@@ -259,7 +269,10 @@ def instance_norm(
 def instance_norm_backward(
     dy: Array, x: Array, gamma: Array | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array, Array]:
-    """Gradients with respect to x, γ and β: `group_norm_backward` with one channel per group."""
+    """Gradients with respect to x, γ and β: `group_norm_backward` with one channel per group.
+
+    See: gn-backward in book/group_instance_norm.md; tests/normkit/test_norms.py.
+    """
     _namespace(x=x)
     _check_positions(x)
     return group_norm_backward(dy, x, x.shape[1], gamma, eps)

@@ -32,6 +32,8 @@ class LayerNorm(eqx.Module):
     Raises ValueError for another width, and what `normkit.layer_norm` raises.
     Source: Ba, Kiros & Hinton (2016), Layer Normalization, eq. 4 (there without ε).
 
+    See: ln-formula in book/layer_norm.md; tests/normkit/test_equinox.py.
+
     >>> import numpy as np
     >>> np.asarray(LayerNorm(4)(jnp.array([1.0, 3.0, 5.0, 7.0]))).round(4)
     array([-1.3416, -0.4472,  0.4472,  1.3416], dtype=float32)
@@ -70,6 +72,8 @@ class BatchNorm(eqx.nn.StatefulLayer):
     Raises ValueError for another width and what `normkit.batch_norm` raises, and NameError
     outside the `vmap` of that name.
     Source: Ioffe & Szegedy (2015), Batch Normalization, algorithms 1 and 2.
+
+    See: bn-formula in book/batch_norm.md; tests/normkit/test_equinox.py.
 
     >>> import numpy as np
     >>> layer, state = eqx.nn.make_with_state(BatchNorm)(2)

@@ -38,6 +38,8 @@ def fold_batch_norm(first: nn.Module, second: nn.Module) -> nn.Module:
     a zero-padded convolution, whose border sees 0 where the norm would have sent it c.
     Source: Ioffe & Szegedy (2015), Batch Normalization, algorithm 2, step 11.
 
+    See: bn-folding in book/batch_norm.md; tests/normkit/test_folding.py.
+
     >>> linear, norm = nn.Linear(1, 1), nn.BatchNorm1d(1, eps=0).eval()
     >>> numbers = {linear.weight: 2, linear.bias: 1, norm.weight: 2, norm.bias: -1}
     >>> numbers |= {norm.running_mean: 3, norm.running_var: 4}
@@ -89,6 +91,8 @@ def fold_affine(norm: nn.Module, linear: nn.Linear) -> nn.Sequential:
     Returns the norm without γ and β, and the new Linear, as a Sequential.
     Raises TypeError for other layers, ValueError for a norm over other axes.
 
+    See: rms-folding in book/rms_norm.md; tests/normkit/test_folding.py.
+
     >>> norm, linear = layers.RMSNorm(2), nn.Linear(2, 1, bias=False)
     >>> for parameter, values in ((norm.weight, [10.0, 100.0]), (linear.weight, [[1.0, 2.0]])):
     ...     parameter.data = torch.tensor(values)
@@ -121,6 +125,8 @@ def fold_centring(linear: nn.Linear, norm: nn.Module) -> nn.Sequential:
     RMSNorm has not: `fold_affine` moves it into the next Linear first. Neither argument changes.
     Returns the new Linear and an RMSNorm with the γ and ε of the norm, as a Sequential.
     Raises TypeError for other layers, ValueError for β or a norm over other axes.
+
+    See: rms-folding in book/rms_norm.md; tests/normkit/test_folding.py.
 
     >>> linear = nn.Linear(3, 4)
     >>> folded = fold_centring(linear, layers.LayerNorm(4, bias=False))

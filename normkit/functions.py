@@ -37,6 +37,8 @@ def layer_norm(
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape or eps.
     Source: Ba, Kiros & Hinton (2016), Layer Normalization, eq. 4 (there without ε).
 
+    See: ln-formula in book/layer_norm.md; tests/normkit/test_functions.py.
+
     >>> import numpy as np
     >>> layer_norm(np.array([[1.0, 3.0, 5.0, 7.0], [0.0, 0.0, 0.0, 4.0]])).round(4)
     array([[-1.3416, -0.4472,  0.4472,  1.3416],
@@ -66,6 +68,8 @@ def layer_norm_backward(
     dy, x: (..., D); gamma: (D,), 1 if left out.
     Returns dx like x, and dγ, dβ of shape (D,) in the dtype of gamma (of x if left out).
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape or eps.
+
+    See: ln-backward in book/layer_norm.md; tests/normkit/test_functions.py.
 
     >>> import numpy as np
     >>> x, dy = np.array([0.0, 0.0, 3.0, 3.0]), np.array([1.0, 0.0, 0.0, 0.0])
@@ -133,6 +137,8 @@ def rms_norm(
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, eps or p.
     Source: Zhang & Sennrich (2019), Root Mean Square Layer Normalization, eq. 4 (without ε).
 
+    See: rms-formula in book/rms_norm.md; tests/normkit/test_norms.py.
+
     >>> import numpy as np
     >>> rms_norm(np.array([1.0, 7.0, 5.0, 5.0]))
     array([0.2, 1.4, 1. , 1. ])
@@ -159,6 +165,8 @@ def rms_norm_backward(
     dy, x: (..., D); gamma: (D,), 1 if left out; eps, p: those of `rms_norm`.
     Returns dx like x, and dγ of shape (D,) in the dtype of gamma (of x if left out).
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, eps or p.
+
+    See: rms-backward in book/rms_norm.md; tests/normkit/test_norms.py.
 
     >>> import numpy as np
     >>> dx, dgamma = rms_norm_backward(np.array([5.0, 0, 0, 0]), np.array([1.0, 7, 5, 5]))

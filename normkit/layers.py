@@ -103,6 +103,8 @@ class LayerNorm(_OverFeatures):
     Its `state_dict` is that of `torch.nn.LayerNorm`.
     Source: Ba, Kiros & Hinton (2016), Layer Normalization, eq. 4 (there without ε).
 
+    See: ln-formula in book/layer_norm.md; tests/normkit/test_layers.py.
+
     >>> LayerNorm(3)(torch.tensor([[0.2, 0.1, 0.3]]))
     tensor([[ 0.0000, -1.2238,  1.2238]], grad_fn=<NativeLayerNormBackward0>)
     """
@@ -141,6 +143,8 @@ class RMSNorm(_OverFeatures):
     forward(x): (..., *normalized_shape) to the same shape and dtype. Differentiable once.
     Its `state_dict` is that of `torch.nn.RMSNorm`.
     Source: Zhang & Sennrich (2019), Root Mean Square Layer Normalization, eq. 4 (without ε).
+
+    See: rms-formula in book/rms_norm.md; tests/normkit/test_layers.py.
 
     >>> RMSNorm(4)(torch.tensor([1.0, 7.0, 5.0, 5.0])).detach()
     tensor([0.2000, 1.4000, 1.0000, 1.0000])
@@ -217,6 +221,8 @@ class DyT(_Squashed):
     The `state_dict` has the authors' names: alpha, weight, bias.
     Source: Zhu, Chen, He, LeCun & Liu (2025), Transformers without Normalization.
 
+    See: dyt-formula in book/dyt.md; tests/normkit/test_layers.py.
+
     >>> DyT(2)(torch.tensor([1.0, -2.0])).detach()
     tensor([ 0.4621, -0.7616])
     """
@@ -234,6 +240,8 @@ class Derf(_Squashed):
 
     As `DyT`, with one more number, shift (s), which starts at 0.
     Source: Chen, Lu, Zhu, Sun & Liu (2025), Stronger Normalization-Free Transformers.
+
+    See: dyt-derf in book/dyt.md; tests/normkit/test_layers.py.
 
     >>> Derf(2)(torch.tensor([1.0, -2.0])).detach()
     tensor([ 0.5205, -0.8427])
@@ -477,6 +485,8 @@ class BatchNorm1d(_BatchNorm):
     Its `state_dict` is that of `torch.nn.BatchNorm1d`.
     Source: Ioffe & Szegedy (2015), Batch Normalization, algorithms 1 and 2.
 
+    See: bn-formula in book/batch_norm.md; tests/normkit/test_layers.py.
+
     >>> layer = BatchNorm1d(1)
     >>> _ = layer(torch.tensor([[1.0], [3.0], [5.0], [7.0]]))
     >>> layer.running_mean, layer.running_var
@@ -507,6 +517,8 @@ class InstanceNorm2d(_OverChannels):
     forward(x): the same shape and dtype; a single position is refused in training.
     Its `state_dict` is that of `torch.nn.InstanceNorm2d`.
     Source: Ulyanov, Vedaldi & Lempitsky (2016), Instance Normalization.
+
+    See: gn-instance in book/group_instance_norm.md; tests/normkit/test_layers.py.
     """
 
     axes = (3, 4)
@@ -552,6 +564,8 @@ class GroupNorm(_Affine):
     forward(x): (N, C, ...) to the same shape and dtype.
     Its `state_dict` is that of `torch.nn.GroupNorm`.
     Source: Wu & He (2018), Group Normalization, eq. 1, 2, 6 and 7.
+
+    See: gn-formula in book/group_instance_norm.md; tests/normkit/test_layers.py.
     """
 
     def __init__(

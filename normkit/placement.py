@@ -37,6 +37,8 @@ class Residual(nn.Module):
     Source: post, Vaswani et al. (2017); pre, Xiong et al. (2020); deep, Wang et al. (2022),
     DeepNet; peri, Kim et al. (2025), Peri-LN; output, OLMo 2 (2024).
 
+    See: placement-formula in book/placement.md; tests/normkit/test_placement.py.
+
     >>> def branch(v):
     ...     return torch.stack([v[2], 0 * v[2], 0 * v[2]])
     >>> for placement in ("post", "pre", "output"):
@@ -119,6 +121,8 @@ def deepnorm_constants(
     Raises ValueError unless there is a layer.
     Source: Wang et al. (2022), DeepNet: Scaling Transformers to 1,000 Layers, fig. 2.
 
+    See: placement-deepnorm in book/placement.md; tests/normkit/test_placement.py.
+
     >>> deepnorm_constants(decoder_layers=8)
     {'decoder': (2.0, 0.3535533905932738)}
     """
@@ -147,6 +151,8 @@ def deepnorm_init(module: nn.Module, beta: float) -> nn.Module:
     beta: from `deepnorm_constants`; 1 gives the plain Xavier initialisation.
     Returns the module, changed. Raises TypeError unless beta is a number, ValueError unless it is
     positive. Source: the same, fig. 2; Glorot & Bengio (2010), eq. 16.
+
+    See: placement-deepnorm in book/placement.md; tests/normkit/test_placement.py.
     """
     _check_constant("beta", beta)
     scaled = {
@@ -176,6 +182,8 @@ class Attention(nn.Module):
     forward(x): (B, T, D) to the same shape; position t sees positions up to t.
     Raises ValueError for heads that do not divide, an unknown qk_norm, or another shape.
     Source: Vaswani et al. (2017), eq. 1; Henry et al. (2020), Query-Key Normalization.
+
+    See: placement-qk in book/placement.md; tests/normkit/test_placement.py.
     """
 
     def __init__(

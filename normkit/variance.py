@@ -32,6 +32,8 @@ def moments(x: Array) -> Moments:
     $$ \mu = \frac{1}{n} \sum x_i, \quad M_2 = \sum (x_i - \mu)^2 $$
 
     x: (n, ...), n may be 0. Raises TypeError for lists, ValueError for a single number.
+
+    See: why-variance in book/why.md; tests/normkit/test_variance.py.
     """
     xp = _namespace(x=x)
     x = _values(xp, x)
@@ -42,7 +44,10 @@ def moments(x: Array) -> Moments:
 
 
 def two_pass(x: Array) -> Array:
-    """The biased variance: first the mean, then the mean of the squared distances from it."""
+    """The biased variance: first the mean, then the mean of the squared distances from it.
+
+    See: why-variance in book/why.md; tests/normkit/test_variance.py.
+    """
     return moments(x).variance()
 
 
@@ -53,6 +58,8 @@ def one_pass(x: Array) -> Array:
 
     Both terms are about μ², so the difference carries an error of about μ² times the machine
     epsilon: it may exceed σ², and even be negative.
+
+    See: why-variance in book/why.md; tests/normkit/test_variance.py.
     """
     xp = _namespace(x=x)
     x = _values(xp, x)
@@ -68,6 +75,8 @@ def welford(x: Array) -> Moments:
 
     x: (n, ...), n may be 0. Raises TypeError for lists, ValueError for a single number.
     Source: Welford (1962), Note on a method for calculating corrected sums of squares.
+
+    See: why-variance in book/why.md; tests/normkit/test_variance.py.
 
     >>> import numpy as np
     >>> seen = welford(np.array([0.0, 2.0, 4.0, 6.0]))
@@ -95,6 +104,8 @@ def merge(a: Moments, b: Moments) -> Moments:
     Raises TypeError for what is no Moments or of two libraries, ValueError for two shapes.
     Source: Chan, Golub & LeVeque (1979), Updating formulae and a pairwise algorithm for
     computing sample variances.
+
+    See: why-variance in book/why.md; tests/normkit/test_variance.py.
 
     >>> import numpy as np
     >>> x = np.array([1.0, 3.0, 5.0, 7.0])

@@ -12,6 +12,7 @@ import pydata_sphinx_theme
 
 from press import LANGUAGES, PressError, report
 from press.files import mirror, under, write
+from press.printed import NAME, browser
 from press.site import HERE as SITE
 
 NODE = Path(__file__).parent.parent / "_build/node"  # KaTeX and its like, fetched once
@@ -103,7 +104,7 @@ def landing(editions: Mapping[str, Edition]) -> str:
     """The page at the root, which sends readers to their language."""
     template = jinja2.Template((SITE / "templates/landing.html").read_text(), autoescape=True)
     shown = {code: LANGUAGES[code]._asdict() | {"title": e.title} for code, e in editions.items()}
-    return template.render(editions=shown)
+    return template.render(editions=shown, printed=NAME if browser() else None)
 
 
 def listing(folder: Path, pattern: str) -> list[tuple[Path, str]]:

@@ -36,6 +36,11 @@ def programs() -> list[Path]:
     return sorted((BOOK / "code").glob("*.py"))
 
 
+def shown() -> list[Path]:
+    """Return the modules that pages link to, and their tests: as they are, in any language."""
+    return sorted([*Path("normkit").glob("*.py"), *Path("tests/normkit").glob("*.py")])
+
+
 def entries() -> dict[str, list[Entry]]:
     """Return what there is to translate: for each domain, its messages in order."""
     package = list(_of_normkit())

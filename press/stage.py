@@ -55,6 +55,8 @@ def _files(pages: Mapping[str, NotebookNode], language: str) -> dict[str, bytes]
         files[f"code/{path.name}"] = program.encode()
     for path in sources.BOOK.glob("*.bib"):
         files[path.name] = path.read_bytes()
+    for path in sources.shown():
+        files[path.as_posix()] = path.read_bytes()
     for path in (EXERCISES / language).glob("*/*.ipynb"):
         files[f"exercises/{path.name}"] = path.read_bytes()
     return files

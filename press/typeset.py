@@ -20,6 +20,7 @@ from babel.messages.mofile import write_mo
 from press import LANGUAGES, PressError, report
 from press.files import digest, under
 from press.finish import Edition, finish
+from press.printed import browser, print_book
 from press.site import HERE as SITE
 
 ROOT = Path(__file__).parent.parent
@@ -41,6 +42,11 @@ def typeset(
     if (site / "index.html").exists() and done.exists() and done.read_text() == stamp:
         return
     finish({book.lang: Edition(book.title, book.html) for book in books}, site)
+    if browser():
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda book: book.print(site), books))
+    else:
+        report("site", "no Chromium or Chrome found: the files to print are left out")
     done.write_text(stamp)
 
 
@@ -90,6 +96,7 @@ class Book:
                 "site": {
                     "language": self.lang,
                     "languages": {code: LANGUAGES[code]._asdict() for code in languages},
+                    "printable": bool(browser()),
                 }
             },
         }
@@ -149,6 +156,10 @@ class Book:
             shown = plain(errors.read()).replace(f"{self.stage}/", "")
             shown = shown.replace(".ipynb:", ".md:").splitlines()  # notebooks keep the page's lines
         return (shown or tail) if process.returncode else []
+
+    def print(self, site: Path) -> None:
+        """Print the book of this language into the site."""
+        print_book(self.lang, self.title, self.stage / "_toc.yml", site.absolute(), self.folder)
 
     def progress(self, line: str) -> bool:
         """Report each step of Sphinx once."""

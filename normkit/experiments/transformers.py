@@ -19,7 +19,7 @@ from normkit.experiments.training import (
     table,
 )
 from normkit.functions import layer_norm
-from normkit.layers import Derf, DyT, LayerNorm, RMSNorm
+from normkit.layers import BatchNorm1d, Derf, DyT, LayerNorm, RMSNorm
 from normkit.placement import CharacterTransformer
 
 LENGTH, BATCH = 16, 32
@@ -29,7 +29,21 @@ def _no_norm(width, device=None, dtype=None):
     return nn.Identity()
 
 
-NORMS = {"layer": LayerNorm, "rms": RMSNorm, "dyt": DyT, "derf": Derf, "none": _no_norm}
+class _TokenBatchNorm(BatchNorm1d):
+    """Over the batch and the positions: all tokens (..., D) are examples."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.flatten(0, -2)).view_as(x)
+
+
+NORMS = {
+    "layer": LayerNorm,
+    "rms": RMSNorm,
+    "batch": _TokenBatchNorm,
+    "dyt": DyT,
+    "derf": Derf,
+    "none": _no_norm,
+}
 
 
 def depth_sweep(
@@ -108,12 +122,13 @@ def same_task(
 ) -> list[Row]:
     """The same Transformer, pre-norm, with different norms.
 
-    norms: "layer", "rms", "dyt", "derf", "none". steps, lr: of Adam, as in `depth_sweep`, without
-    warm-up. alpha: where α of DyT and Derf starts.
+    norms: "layer", "rms", "batch" (over the batch and the positions), "dyt", "derf", "none".
+    steps, lr: of Adam, as in `depth_sweep`, without warm-up. alpha: where α of DyT and Derf starts.
     Returns a row per norm and seed: the losses train and development, of nine names in ten and
-    of the others.
-    Expect layer and RMS normalisation to differ less than two seeds do; DyT and Derf to be about
-    0.15 behind on the training names, about 0.05 on the others; and "none" to explode.
+    of the others, both in evaluation.
+    Expect layer, RMS and batch normalisation to differ less than two seeds do; DyT and Derf to be
+    about 0.15 behind on the training names, about 0.05 on the others; and "none" to explode.
+    In training, batch normalisation sees the characters to come.
     Source: Zhang & Sennrich (2019); Zhu et al. (2025), Transformers without Normalization; Chen
     et al. (2025), Stronger Normalization-Free Transformers.
     """

@@ -312,6 +312,7 @@ class first_axis_only:
         "images (N, C, H, W) every pixel then has statistics of its own. A channel has one mean "
         "and one variance: average over every axis but 1."
     )
+    met = N_("Two teaching documents, one of which says that the input may be an image.")
 
     def axis():
         return 0
@@ -479,6 +480,7 @@ class running_in_training:
         "for inference: training uses the mean and the variance of the batch itself, and only "
         "writes the running ones. Then each channel has mean 0 and variance 1."
     )
+    met = N_("Two teaching documents say that training normalises with the moving average.")
 
     def used_mean(xp, running_mean, x):
         return _spread(xp, running_mean, x)
@@ -539,6 +541,10 @@ class swapped_momentum:
         "In PyTorch, and here, momentum is the share of the batch, usually 0.1. In the worked "
         "example running_var becomes 6.1 instead of 1.5667."
     )
+    met = N_(
+        "A program in JAX has the momentum 0.9, the share of the old value. Copied into "
+        "PyTorch, it becomes the share of the new batch."
+    )
 
     def running_mean(running_mean, batch_mean, momentum):
         return momentum * running_mean + (1 - momentum) * batch_mean
@@ -586,6 +592,10 @@ class biased_running_var:
         "must estimate the variance of all data: divide by m - 1. Only the output uses the biased "
         "one. In the worked example it is 1.4 instead of 1.5667. (Keras keeps the biased.)"
     )
+    met = N_(
+        "A class written by hand, whose comment claims the opposite. In Keras and Flax it is "
+        "the rule."
+    )
 
     def batch_var(xp, x, axis):
         return xp.var(x, axis=axis)
@@ -613,6 +623,7 @@ class running_std:
         "end. Standard deviations of small batches are too small on average: for batches of two "
         "from data with σ = 1 they average 0.80, while the variances average 1."
     )
+    met = N_("Two teaching documents average the standard deviation.")
 
     def batch_var(xp, x, axis):
         return xp.std(x, axis=axis, correction=1)
@@ -756,6 +767,7 @@ class starts_at_one_and_zero:
         "training, evaluation subtracts 1 and divides by √eps, so it blows everything up 316 "
         "times. They start at mean 0, variance 1, which change nothing."
     )
+    met = N_("A class written by hand in teaching notes.")
 
     def first_mean(torch, features):
         return torch.ones(features)
@@ -783,6 +795,7 @@ class statistics_not_registered:
         "a saved model loses what evaluation needs, and .to(device) leaves them behind. They "
         "are not learnt by gradients but belong to the layer: register_buffer."
     )
+    met = N_("Teaching notes, with the comment that no buffer is needed.")
 
     def register_statistics(layer, first_mean, first_var):
         layer.running_mean, layer.running_var = first_mean, first_var
@@ -884,6 +897,10 @@ class graph_kept:
         "batch so far: the memory grows with each step. Update them under torch.no_grad(), or "
         "with mean.detach() and var.detach()."
     )
+    met = N_(
+        "Teaching notes: after 50 steps the graph of the running mean is about a hundred "
+        "operations deep."
+    )
 
     def graph():
         return True
@@ -910,6 +927,10 @@ class eval_ignored:
         "eval() has no effect: the layer always normalises with the batch, and always updates "
         "its running statistics. eval() gives no argument to forward; it sets self.training to "
         "False, so ask self.training."
+    )
+    met = N_(
+        "Teaching notes: `forward` takes an argument `training`, which `model.eval()` does not "
+        "change."
     )
 
     def training():

@@ -49,6 +49,7 @@ class Mistake:
     """A mistake by name: the steps of the algorithm `of` that it changes, and what to say of it.
 
     label: the place in the book, on the page `page`, that explains it.
+    met: where it was met in the wild, if it was.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Mistake:
     changes: Steps
     message: str
     label: str
+    met: str = ""
 
     @property
     def page(self) -> str:
@@ -100,7 +102,8 @@ def of(algorithm: str) -> Callable[[type], Mistake]:
     def record(wrong: type) -> Mistake:
         slug = f"{ALGORITHMS[algorithm].prefix}-mistake-{wrong.__name__.replace('_', '-')}"
         label = getattr(wrong, "label", slug)
-        mistake = Mistake(wrong.__name__, algorithm, chain(wrong), wrong.message, label)
+        met = getattr(wrong, "met", "")
+        mistake = Mistake(wrong.__name__, algorithm, chain(wrong), wrong.message, label, met)
         MISTAKES.append(mistake)
         return mistake
 

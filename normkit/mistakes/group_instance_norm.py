@@ -197,6 +197,10 @@ class group_size_for_number:
         "channels and num_groups=3 make 3 groups of 4. (Where C is G² the two are the same, and "
         "nobody notices.)"
     )
+    met = N_(
+        "A notebook gives the sizes 1 and C for instance and layer normalisation, rightly; "
+        "PyTorch takes the number of groups."
+    )
 
     def groups(channels, num_groups):
         return channels // num_groups

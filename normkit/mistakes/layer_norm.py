@@ -103,6 +103,7 @@ class batch_axis:
         "normalisation. Each token must be normalised by itself, over its features, axis=-1; "
         "otherwise the output of one example depends on its neighbours in the batch."
     )
+    met = N_("A French course, in the text; its code is right.")
 
     def axis():
         return 0
@@ -126,6 +127,9 @@ class last_two_axes:
         "The mean and the variance run over the last two axes. The tokens of a sequence, or the "
         "examples of a batch, then share statistics and leak into each other. Use the last "
         "axis alone, axis=-1, however many axes x has."
+    )
+    met = N_(
+        "A teaching notebook about Transformers, where these axes are the batch and the features."
     )
 
     def axis():
@@ -208,6 +212,7 @@ class gamma_per_example:
         "own. Nothing learnt on one example then serves another, and the last, smaller batch "
         "fails. Their shape is (D,): make them in the constructor, from the number of features."
     )
+    met = N_("Two teaching documents make γ of the shape of the batch, or of the whole input.")
 
     def register():
         pass
@@ -393,6 +398,9 @@ class dataset_scale_denied:
     message = N_(
         "scale_dataset: one positive factor for the whole array is also one for each token, and "
         "a factor of a token cancels."
+    )
+    met = N_(
+        "A transcript of the table of invariances in the paper on RMSNorm, copied on many pages."
     )
 
     def scale_dataset():

@@ -96,6 +96,10 @@ class unbiased_variance:
         "a population from a sample; a norm describes just these n numbers. With n = 3 the output "
         "is 18 % too small. In torch, var and std need correction=0; in NumPy, no ddof."
     )
+    met = N_(
+        "Two teaching notebooks call `std` of PyTorch, which divides by n - 1 unless told "
+        "otherwise."
+    )
 
     def var(xp, x, axis):
         return xp.var(x, axis=axis, correction=1, keepdims=True)
@@ -131,6 +135,10 @@ class eps_outside_root:
         "Outside, it hardly protects: for values of ±0.0001 the output is ±0.909 instead of "
         "±0.032, so noise is blown up, and gradients with it."
     )
+    met = N_(
+        "Two teaching notebooks, and the PyTorch program of the authors of RMSNorm, where it is"
+        " part of their definition."
+    )
 
     def root(xp, var, eps):
         return xp.sqrt(var) + eps
@@ -142,6 +150,7 @@ class no_eps:
         "eps is not used. Numbers that are all equal have variance 0, and 0/0 gives nan; nearly "
         "equal ones are blown up to size 1. Divide by sqrt(var + eps)."
     )
+    met = N_("Two teaching documents: the formulas of one, the training code of the other.")
 
     def root(xp, var):
         return xp.sqrt(var)

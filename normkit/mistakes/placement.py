@@ -427,6 +427,7 @@ class input_and_sum_normalised:
         "the first alone, post-norm the second alone. Where two norms are wanted, in peri-norm, "
         "they stand at both ends of the branch, and the stream passes outside."
     )
+    met = N_("A French course places the norm both before and after each sub-layer.")
     read, written, y = PRE["read"], BLOCK["written"], POST["y"]
 
 
@@ -545,6 +546,7 @@ class parallel_branches:
         "by side, x + A(N(x)) + F(N(x)), make a parallel block (GPT-J, PaLM). Here they follow "
         "each other: the feed-forward part reads y, the output of the first sub-layer."
     )
+    met = N_("Teaching notes give this formula for Pre-Norm.")
 
     def source(start):
         return start
@@ -582,6 +584,7 @@ class alpha_on_branch:
         "F(x)). For x = [0, 2, 4], F(v) = [v[2], 0, 0] and alpha = 2 yours gives [1.34, -1.07, "
         "-0.27] instead of [-0.71, -0.71, 1.41]."
     )
+    met = N_("A page on DeepNorm.")
     stream = BLOCK["stream"]
 
     def total(stream, written, alpha):
@@ -785,6 +788,7 @@ class alpha_below_one:
         "with every layer. It is positive: (2N)^(1/4), which is 2 for N = 8. Only that of beta is "
         "negative."
     )
+    met = N_("A page on DeepNorm, which calls α less than 1.")
 
     def plus():
         return -1
@@ -808,6 +812,7 @@ class tenth_root:
         "For N = 2 and M = 16 the product is 2⁸, its sixteenth root √2, and alpha of the encoder "
         "0.81·√2 = 1.15."
     )
+    met = N_("A page on DeepNorm, probably a misread 16.")
 
     def sixteenth():
         return 10
@@ -1088,6 +1093,7 @@ class beta_as_parameter:
         "forward pass: it is the gain with which v, out, up and down are drawn, and then it is "
         "gone."
     )
+    met = N_("Teaching notes ask where this parameter is, and leave the question open.")
 
     def gain():
         return 1
@@ -1169,6 +1175,10 @@ class by_heads_always:
     message = N_(
         'qk_norm="full" asks for one mean square over the full width D, as in OLMo 2; yours is one '
         "for each head, as in Qwen 3 and Gemma 3. Normalise first, then split into heads."
+    )
+    met = N_(
+        "The documentation of a library says that OLMo 2 does it; its code normalises the full "
+        "width."
     )
 
     def normalised(split, rms, qk_norm):

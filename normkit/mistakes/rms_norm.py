@@ -333,6 +333,7 @@ class mean_square_without_root:
         "does not cancel: twice as large an x gives half the output. Divide by "
         "sqrt(mean(x²) + eps)."
     )
+    met = N_("Teaching notes ask why the mean square was chosen.")
 
     def rms(mean_square, eps):
         return mean_square + eps
@@ -345,6 +346,10 @@ class eps_added_to_rms:
         "hardly protects: with eps = 1e-5, values of ±0.0001 become ±0.909 instead of ±0.032. "
         "(The authors' own code has 1e-8 outside.)"
     )
+    met = N_(
+        "The PyTorch program of the authors, where it is part of their definition; most "
+        "libraries write eps inside the root."
+    )
 
     def rms(mean_square, eps):
         return np.sqrt(mean_square) + eps
@@ -356,6 +361,7 @@ class eps_subtracted:
         "eps is subtracted from the mean square; it must be added. For small features the "
         "difference is negative and the root nan, just where eps should keep the division finite."
     )
+    met = N_("A page whose formula was garbled.")
 
     def rms(mean_square, eps):
         return np.sqrt(mean_square - eps)
@@ -439,6 +445,7 @@ class subtracted_from_x:
         "difference in it, only x divided by its RMS and multiplied by gamma. The residual sum "
         "x + F(norm(x)) is made outside the norm, and adds."
     )
+    met = N_("A page that writes the residual connection minus the norm.")
 
     def y(x, gamma, xhat):
         return x - gamma * xhat
@@ -983,6 +990,10 @@ class folded_into_previous:
         "This folds gamma and beta into the linear layer before the norm: diag(gamma)·W and "
         "gamma·b + beta. Between that layer and gamma stands the division by a number that "
         "differs from token to token. They go into the next layer."
+    )
+    met = N_(
+        "Teaching notes fold even the division into the previous linear map. It is another "
+        "number for each token, and fits in no fixed weight."
     )
 
     def new_weight(weight, gamma):

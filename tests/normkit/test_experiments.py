@@ -18,7 +18,9 @@ from normkit.experiments.training import (
     table,
     with_population_statistics,
 )
+from normkit.experiments.transformers import NORMS
 from normkit.layers import BatchNorm1d
+from normkit.placement import CharacterTransformer
 
 SMALL = {  # each experiment, as short as it can be
     "depth_sweep": {"placements": ["pre"], "depths": [1], "steps": 3},
@@ -176,7 +178,7 @@ def test_without_tqdm(monkeypatch):
         (lambda: run("small_batches", norms=["batch", ""]), "in it is ''"),
         (lambda: run("saturation", norms=["Batch"]), "'Batch'"),
         (lambda: run("names_model", starts=["xavier"]), "starts must .*'xavier'"),
-        (lambda: run("same_task", norms=["batch"]), 'norms must .*"layer", "rms".*\'batch\''),
+        (lambda: run("same_task", norms=["group"]), 'norms must .*"layer", "rms".*\'group\''),
         (lambda: run("depth_sweep", placements=["before"]), "placement must .*'before'"),
         (lambda: run("small_batches", batches=[2000]), "1 to 1437 examples.*not 2000"),
         (lambda: run("running_mean", momenta=[1]), "between 0 and 1.*got 1"),
@@ -477,6 +479,34 @@ def test_layer_and_rms_norm_coincide_and_none_explodes():
     layer, rms, none = (values(rows, "train", norm=n).item() for n in ("layer", "rms", "none"))
     assert layer == pytest.approx(rms, abs=0.05) and layer < 2.6
     assert not none < 2.9  # or not a number
+
+
+def test_batch_norm_of_tokens_is_over_batch_and_positions():
+    layer = NORMS["batch"](4)
+    x = 3 * torch.randn(5, 7, 4, generator=torch.Generator().manual_seed(0)) + 2
+    y = layer(x)
+    assert y.shape == x.shape
+    torch.testing.assert_close(y.mean((0, 1)), torch.zeros(4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(y.var((0, 1), correction=0), torch.ones(4), atol=1e-4, rtol=0)
+    torch.testing.assert_close(layer.running_mean, 0.1 * x.mean((0, 1)))
+
+
+def test_batch_norm_sees_the_future_in_training_only():
+    torch.manual_seed(0)
+    tokens = torch.randint(9, (4, 16))
+    other = tokens.clone()
+    other[0, -1] = (other[0, -1] + 1) % 9
+    for norm, leaks in (("batch", True), ("layer", False)):
+        model = CharacterTransformer(9, layers=2, norm=NORMS[norm])
+        for training in (True, False):
+            change = (model.train(training)(other) - model(tokens)).abs().amax(-1)
+            seen = [bool(part.max() > 1e-4) for part in (change[0, :-1], change[1:])]
+            assert seen == [leaks and training] * 2
+
+
+def test_batch_norm_trains_the_transformer_too():
+    (loss,) = values(experiments.same_task(["batch"], layers=2, steps=60), "train")
+    assert loss < 2.6
 
 
 def test_alpha_is_where_dyt_starts():
