@@ -46,29 +46,33 @@ def browser() -> str | None:
 
 def print_book(lang: str, title: str, contents: Path, site: Path, build: Path) -> None:
     """Print the pages of a language into its folder of the site, unless they are as before."""
-    parts = list(_parts(yaml.safe_load(contents.read_text("utf-8"))))
-    pages = {name: _article(site / lang, name) for _caption, names in parts for name in names}
-    for page in pages.values():
-        _bring_together(page, pages, site / lang)
-    template = jinja2.Template((SITE / "templates/print.html").read_text("utf-8"), autoescape=True)
-    text = template.render(
-        language=LANGUAGES[lang].html,
-        title=title,
-        styles=[(site / "static/book.css").as_uri(), (SITE / "static/print.css").as_uri()],
-        parts=[(caption, [pages[name] for name in names]) for caption, names in parts],
-        titles={name: page.h1.get_text() for name, page in pages.items()},
-    )
     source, printed = build / "print.html", build / NAME
-    if write(source, text.encode()) or not printed.exists():
+    if write(source, one_page(lang, title, contents, site).encode()) or not printed.exists():
         printed.unlink(missing_ok=True)
         report(lang, "printing")
         _print(source, printed)
     write(site / lang / NAME, printed.read_bytes())
 
 
+def one_page(lang: str, title: str, contents: Path, site: Path) -> str:
+    """Return the finished pages of a language as one page of HTML, in the order of the contents."""
+    parts = list(_parts(yaml.safe_load(contents.read_text("utf-8"))))
+    pages = {name: _article(site / lang, name) for _caption, names in parts for name in names}
+    for page in pages.values():
+        _bring_together(page, pages, site / lang)
+    template = jinja2.Template((SITE / "templates/print.html").read_text("utf-8"), autoescape=True)
+    return template.render(
+        language=LANGUAGES[lang].html,
+        title=title,
+        styles=[(site / "static/book.css").as_uri(), (SITE / "static/print.css").as_uri()],
+        parts=[(caption, [pages[name] for name in names]) for caption, names in parts],
+        titles={name: page.h1.get_text() for name, page in pages.items()},
+    )
+
+
 def _parts(contents: dict) -> Iterable[tuple[str, list[str]]]:
     yield "", [contents["root"]]
-    for part in contents["parts"]:
+    for part in contents.get("parts", []):
         yield part["caption"], [chapter["file"] for chapter in part["chapters"]]
 
 
@@ -96,7 +100,7 @@ def _bring_together(article: Tag, pages: dict[str, Tag], folder: Path) -> None:
         url = urlparse(link["href"])
         if url.scheme:
             continue
-        page = Path(unquote(url.path)).stem if url.path else article["id"]
+        page = unquote(url.path).removesuffix(".html") or article["id"]
         if page not in pages:  # a file of the site: a notebook, a program
             link.name, link.attrs = "span", {}
         else:

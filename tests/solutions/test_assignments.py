@@ -1,0 +1,119 @@
+"""Every assignment: the reference scores in full, the stub nothing, a mistake less."""
+
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions
+
+from normkit.mistakes import combine
+from normkit.tasks import TASKS
+from press.run import read
+
+SOLUTIONS = Path(__file__).parents[2] / "solutions"
+NAMES = sorted(path.stem for path in SOLUTIONS.glob("*.md"))
+HIDDEN = re.compile(
+    r"### BEGIN HIDDEN TESTS\ncheck\((.+), \"(\S+)\", seed=(\d+)\)\n### END HIDDEN TESTS$"
+)
+
+
+def source(name):
+    return read(SOLUTIONS / f"{name}.md")
+
+
+def facts(cell):
+    return cell.metadata.get("nbgrader", {})
+
+
+@cache
+def checks(name):
+    """The tests of an assignment: their code, and in the hidden line the answer and its task."""
+    found = [cell.source for cell in source(name).cells if facts(cell).get("locked")]
+    return [(code, *HIDDEN.search(code).groups()[:2]) for code in found]
+
+
+MADE = [
+    pytest.param(name, *check, mistake, id=f"{check[2]}:{mistake.name}")
+    for name in NAMES
+    for check in checks(name)
+    for mistake in TASKS[check[2]].mistakes
+]
+
+
+def play(notebook):
+    """Run the code cells as a kernel would, and go on after errors."""
+    names, errors = {"__name__": "__main__"}, {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            try:
+                exec(cell.source, names)
+            except Exception as error:
+                errors[facts(cell).get("grade_id", cell.source.split("\n")[0])] = error
+    return names, errors
+
+
+@cache
+def solved(name):
+    return play(source(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_scores_in_full(name, capsys):
+    solved.cache_clear()
+    assert solved(name)[1] == {}
+    diagnoses = sum(cell.source.startswith("diagnose(") for cell in source(name).cells)
+    assert capsys.readouterr().out.count("✓") == diagnoses > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_untouched_release_scores_nothing(name):
+    clear = ClearSolutions(code_stub={"python": "raise NotImplementedError"})
+    released, resources = clear.preprocess(source(name), {})
+    tests = {facts(c).grade_id for c in released.cells if facts(c).get("locked")}
+    assert tests <= play(released)[1].keys()
+    released, _ = ClearHiddenTests().preprocess(released, resources)
+    assert tests <= play(released)[1].keys()
+    text = "\n".join(cell.source for cell in released.cells)
+    assert "BEGIN" not in text and "END" not in text and "Rubric" not in text
+
+
+@pytest.mark.parametrize(("name", "test", "answer", "task", "mistake"), MADE)
+def test_a_mistake_loses_the_points_of_its_task(name, test, answer, task, mistake, capsys):
+    wrong = {"wrong": combine(TASKS[task].algorithm, mistake)}
+    with pytest.raises((AssertionError, ValueError, RuntimeError, TypeError, KeyError)):
+        exec(f"{answer.strip('()')} = wrong\n{test}", {**solved(name)[0], **wrong})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_points_and_cells(name):
+    graded = {facts(c)["grade_id"]: facts(c) for c in source(name).cells if facts(c)}
+    assert sum(fact["points"] for fact in graded.values() if fact["grade"]) == 20
+    assert 0 < graded["written"]["points"] <= 3
+    assert all(fact["schema_version"] == 3 for fact in graded.values())
+    tests = {grade_id for grade_id, fact in graded.items() if fact["locked"]}
+    assert all(grade_id.startswith("test_") and graded[grade_id]["grade"] for grade_id in tests)
+    for cell in source(name).cells:
+        if cell.cell_type == "markdown":
+            assert facts(cell).get("grade_id") in (None, "written")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_test_cell_hides_one_line_and_holds_no_prose(name):
+    for code, _answer, _task in checks(name):
+        shown = code.split("### BEGIN HIDDEN TESTS\n")[0]
+        assert "#" not in shown and '"""' not in shown
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_machine_without_normkit_is_told_what_to_do(name, tmp_path):
+    first = next(cell.source for cell in source(name).cells if cell.cell_type == "code")
+    (tmp_path / "normkit.py").write_text("raise ModuleNotFoundError('normkit')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", first], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "pip install" in done.stderr and "restart the kernel" in done.stderr
