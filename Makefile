@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := all
-.PHONY: all test serve bench messages english exercises clean help
+.PHONY: all test serve bench messages english exercises solutions clean help
 
 all: $(READY)  ## build the site into _build/site and the exercises into exercises
 	@$(RUN) -m press build
@@ -29,6 +29,9 @@ messages: $(READY)  ## refresh the catalogues after an English edit; list what t
 
 exercises: $(READY)  ## release the assignments only
 	@$(RUN) -m press exercises
+
+solutions: $(READY)  ## run the corrected assignments, for students after the deadline
+	@$(RUN) -m press solutions
 
 english: $(READY)  ## build the English pages alone, before they are translated
 	@$(RUN) -m press english

@@ -21,5 +21,11 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
+# The page that students get back: in their language, without hidden tests, without the network.
+c.GenerateFeedback.exporter_class = "classroom.feedback.FeedbackPage"
+c.GenerateFeedback.preprocessors = [
+    "nbgrader.preprocessors.GetGrades",
+    "classroom.feedback.ForStudents",
+]
 c.Execute.timeout = 60  # seconds for one cell; importing torch takes a few
 c.NbGrader.logfile = ".nbgrader.log"

@@ -1,4 +1,4 @@
-"""The commands of the press: `python -m press build|english|exercises|messages|check`."""
+"""The commands of the press: `python -m press build|english|exercises|solutions|…`."""
 
 import argparse
 import sys
@@ -40,6 +40,14 @@ def exercises() -> None:
     release(stage.assignments(), stage.EXERCISES)
 
 
+def solutions() -> None:
+    """Run the corrected assignments in every language, for students after the deadline."""
+    from press.corrected import FOLDER, write_corrected
+
+    write_corrected(stage.assignments())
+    print(f"The solutions: {FOLDER}/<language>/<assignment>.ipynb")
+
+
 def messages() -> None:
     """Bring the catalogues up to date with the English, and list what to translate."""
     entries = sources.entries()
@@ -74,7 +82,7 @@ def _problems(language: str, entries: dict[str, list[catalogue.Entry]]) -> list[
 
 def main() -> int:
     """Run a command; what stops it is said in words, not in a traceback."""
-    commands = {f.__name__: f for f in (build, english, exercises, messages, check)}
+    commands = {f.__name__: f for f in (build, english, exercises, solutions, messages, check)}
     arguments = argparse.ArgumentParser(prog="press", description=__doc__)
     arguments.add_argument("command", choices=commands)
     try:

@@ -71,10 +71,8 @@ def run(paths: Iterable[Path], cache: Path, inputs: Iterable[Path] = ()) -> list
         # jupyter-cache looks at the cells and at this block only.
         notebook.metadata.kernelspec["inputs"] = inputs_digest
     stale = [path for path, notebook in notebooks.items() if not _done(store, notebook)]
-    for path, result in _execute({path: notebooks[path] for path in stale}):
-        if result.err:
-            raise PressError(_failure(result))
-        bundle = CacheBundleIn(result.nb, uri=str(path))
+    for path, notebook in execute({path: notebooks[path] for path in stale}, "Running pages"):
+        bundle = CacheBundleIn(notebook, uri=str(path))
         store.cache_notebook_bundle(bundle, overwrite=True, check_validity=False)
     return [_finished(store, notebook) for notebook in notebooks.values()]
 
@@ -97,13 +95,13 @@ def _finished(store, notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-def _execute(notebooks: dict[Path, NotebookNode]) -> Iterable[tuple[Path, ExecutionResult]]:
-    """Run notebooks over the machine's cores, and show how far it is."""
+def execute(notebooks: dict[Path, NotebookNode], what: str) -> Iterable[tuple[Path, NotebookNode]]:
+    """Run notebooks over the machine's cores, and show how far it is; raise where a cell does."""
     if not notebooks:
         return
     with (
         ThreadPoolExecutor(os.cpu_count()) as pool,  # each page runs in a kernel, a process
-        tqdm(total=len(notebooks), desc="Running pages", unit="page") as bar,
+        tqdm(total=len(notebooks), desc=what, unit="page") as bar,
     ):
         jobs = {
             pool.submit(single_nb_execution, nb, str(path.parent), TIMEOUT, False, **CLIENT): path
@@ -112,7 +110,9 @@ def _execute(notebooks: dict[Path, NotebookNode]) -> Iterable[tuple[Path, Execut
         for job in as_completed(jobs):
             bar.set_postfix_str(jobs[job].stem)
             bar.update()
-            yield jobs[job], job.result()
+            if job.result().err:
+                raise PressError(_failure(job.result()))
+            yield jobs[job], job.result().nb
 
 
 def _failure(result: ExecutionResult) -> str:

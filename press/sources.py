@@ -78,10 +78,12 @@ def _of_contents() -> Iterator[Entry]:
 
 
 def _of_normkit() -> Iterator[Entry]:
-    """Yield the strings that the package marks with _() or N_()."""
-    found = extract_from_dir("normkit", [("**.py", "python")], keywords={"_": None, "N_": None})
-    for file, line, message, *_ in sorted(found, key=lambda item: item[:2]):
-        yield _entry(f"normkit/{file}", line, message)
+    """Yield the strings that students read: those of the package, and of the feedback page."""
+    marks = [("**.py", "python"), ("**.j2", "jinja2")]
+    for folder in ("normkit", "classroom"):
+        found = extract_from_dir(folder, marks, keywords=dict.fromkeys(("_", "N_", "say")))
+        for file, line, message, *_ in sorted(found, key=lambda item: item[:2]):
+            yield _entry(f"{folder}/{file}", line, message)
 
 
 def _entry(path: str, line: int, message: str) -> Entry:

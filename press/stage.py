@@ -11,6 +11,8 @@ from nbformat import NotebookNode
 from press import LANGUAGES, PressError, code, sources
 from press.catalogue import load
 from press.files import mirror, under
+from press.packs import packs
+from press.site.readme import readme
 from press.translate import translate
 
 STAGE = Path("_build/stage")
@@ -57,8 +59,9 @@ def _files(pages: Mapping[str, NotebookNode], language: str) -> dict[str, bytes]
         files[path.name] = path.read_bytes()
     for path in sources.shown():
         files[path.as_posix()] = path.read_bytes()
-    for path in (EXERCISES / language).glob("*/*.ipynb"):
-        files[f"exercises/{path.name}"] = path.read_bytes()
+    say = load(language, "site").__getitem__
+    for name, pack in packs(EXERCISES / language, lambda name: readme(name, say)):
+        files[f"exercises/{name}"] = pack
     return files
 
 

@@ -238,6 +238,19 @@ def test_feedback_names_each_mistake_in_the_students_language(course, student, l
         assert "".join(translator(language)(messages[name]).split()) in page, name
 
 
+@pytest.mark.parametrize("student", HANDED_IN)
+def test_feedback_shows_no_hidden_test_and_loads_nothing(course, student):
+    page = (course / "feedback" / student / NAME / f"{NAME}.html").read_text("utf-8")
+    assert "HIDDEN" not in page and "seed" not in page and "Traceback" not in page
+    assert not re.search(r"<script|<link|src=\"(?!data:)|@import|\\\\frac", page)
+
+
+def test_feedback_is_in_the_students_language(course):
+    pages = {student: text_of(course, student) for student in ("carl", "chen", "emil")}
+    assert "Réponse rédigée" in pages["carl"] and "书面回答" in pages["chen"]
+    assert "Written answer" in pages["emil"]
+
+
 def test_the_export_has_a_row_for_everyone(course):
     with (course / "grades.csv").open(encoding="utf-8") as file:
         scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}

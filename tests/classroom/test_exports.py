@@ -1,0 +1,80 @@
+"""Grades for Moodle and Canvas: read back as these programs read them, column by column."""
+
+import csv
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from nbgrader.api import Gradebook
+
+from classroom.exports import CanvasExporter, MoodleExporter
+
+
+@pytest.fixture
+def gradebook(tmp_path: Path, monkeypatch):
+    programs = Path(sys.executable).parent  # nbgrader calls alembic, which stands beside Python
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    with Gradebook(f"sqlite:///{tmp_path}/gradebook.db") as book:
+        for name, points in (("layer_norm", 20), ("rms_norm", 10)):
+            book.add_assignment(name)
+            book.add_notebook(name, name)
+            book.add_grade_cell("test_it", name, name, max_score=points, cell_type="code")
+        book.add_student("ada", first_name="Ada", last_name="Lovelace", email="ada@example.org")
+        book.add_student("chongzhi", first_name="冲之", last_name="祖")
+        book.add_student("zoe")
+        for student, points in (("ada", 17.456), ("chongzhi", 0)):
+            book.add_submission("layer_norm", student)
+            book.find_grade("test_it", "layer_norm", "layer_norm", student).auto_score = points
+        book.db.commit()
+        yield book
+
+
+def table(exporter, gradebook, path, **chosen):
+    exporter(to=str(path), **chosen).export(gradebook)
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {row.get("ID number") or row.get("SIS Login ID") or "": row for row in rows}
+
+
+def test_moodle_finds_each_student_by_email_or_id_number(gradebook, tmp_path):
+    rows = table(MoodleExporter, gradebook, tmp_path / "moodle.csv")
+    assert rows["ada"] == {
+        "First name": "Ada",
+        "Last name": "Lovelace",
+        "ID number": "ada",
+        "Email address": "ada@example.org",
+        "layer_norm": "17.46",
+        "rms_norm": "",
+    }
+    assert rows["chongzhi"]["layer_norm"] == "0"
+    assert (rows["zoe"]["Email address"], rows["zoe"]["layer_norm"]) == ("", "")
+
+
+def test_canvas_has_its_columns_in_order_and_the_points_possible(gradebook, tmp_path):
+    rows = table(CanvasExporter, gradebook, tmp_path / "canvas.csv")
+    possible, ada, zu = rows[""], rows["ada"], rows["chongzhi"]
+    header = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "layer_norm", "rms_norm"]
+    assert list(possible) == header and next(iter(rows)) == ""
+    assert possible["Student"].strip() == "Points Possible"
+    assert (possible["layer_norm"], possible["rms_norm"]) == ("20", "10")
+    assert ada["Student"] == "Lovelace, Ada"
+    assert (ada["layer_norm"], ada["rms_norm"]) == ("17.46", "")
+    assert (zu["Student"], zu["layer_norm"]) == ("祖, 冲之", "0")
+    assert rows["zoe"]["Student"] == "zoe"
+
+
+@pytest.mark.parametrize("exporter", [MoodleExporter, CanvasExporter])
+def test_only_what_is_asked_for(exporter, gradebook, tmp_path):
+    chosen = {"student": ["ada"], "assignment": ["rms_norm"]}
+    rows = table(exporter, gradebook, tmp_path / "some.csv", **chosen)
+    assert set(rows) - {""} == {"ada"}
+    assert all("layer_norm" not in row and "rms_norm" in row for row in rows.values())
+
+
+def test_a_late_penalty_is_taken_off(gradebook, tmp_path):
+    submission = gradebook.find_submission("layer_norm", "ada")
+    submission.notebooks[0].late_submission_penalty = 2.456
+    gradebook.db.commit()
+    rows = table(MoodleExporter, gradebook, tmp_path / "moodle.csv")
+    assert rows["ada"]["layer_norm"] == "15"
