@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := all
-.PHONY: all test serve bench messages english exercises solutions clean help
+.PHONY: all test serve bench messages english exercises solutions report mutants clean help
 
 all: $(READY)  ## build the site into _build/site and the exercises into exercises
 	@$(RUN) -m press build
@@ -32,6 +32,12 @@ exercises: $(READY)  ## release the assignments only
 
 solutions: $(READY)  ## run the corrected assignments, for students after the deadline
 	@$(RUN) -m press solutions
+
+report: $(READY)  ## report on a graded class: make report ASSIGNMENT=layer_norm
+	@$(RUN) -m classroom.report $(ASSIGNMENT)
+
+mutants: $(READY)  ## prove the assignments: grade every known mistake (about half an hour)
+	@$(RUN) -m classroom.mutants
 
 english: $(READY)  ## build the English pages alone, before they are translated
 	@$(RUN) -m press english

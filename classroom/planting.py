@@ -10,6 +10,7 @@ from normkit.mistakes import Mistake
 from normkit.tasks import TASKS
 
 CALL = re.compile(r'^(check|diagnose)\((.+), "([^"]+)"(?:, seed=(\d+))?\)$', re.MULTILINE)
+IMPORTS = "from normkit.mistakes import combine\nfrom normkit.tasks import TASKS"
 
 Turn = list[Mistake | None]  # what a notebook makes of each answer: a mistake, or none
 
@@ -44,16 +45,16 @@ def answers(notebook: NotebookNode) -> list[Answer]:
         facts = cell.metadata.get("nbgrader", {})
         where = facts["grade_id"] if facts.get("solution") else where
         for call, names, task, seed in CALL.findall(cell.source):
-            answer = found.setdefault(names, Answer(names, where, task))
+            answer = found.setdefault((where, names), Answer(names, where, task))
             if call == "check":
                 answer.tests[facts["grade_id"]] = task, int(seed), facts["points"]
     return list(found.values())
 
 
 def turns(of: list[Answer]) -> list[Turn]:
-    """What each notebook makes of the answers: every mistake has a turn, and no mistake has one.
+    """What each notebook makes of the answers: each has every mistake once, and then is right.
 
-    So each answer is right in a notebook in which others are wrong, and must keep its points.
+    As it is right while others are wrong, they must not cost its points.
     """
     size = 1 + max(len(answer.mistakes) for answer in of)
     rings = [[*answer.mistakes, *[None] * (size - len(answer.mistakes))] for answer in of]
@@ -66,14 +67,13 @@ def filled(release: str, of: list[Answer], turn: Turn) -> str:
     for cell in notebook["cells"]:
         programs = [program(a, m) for a, m in zip(of, turn, strict=True) if a.cell == cell["id"]]
         if programs:
-            head = "from normkit.mistakes import MISTAKES, combine"
-            cell["source"] = "\n".join([head, *programs])
+            cell["source"] = "\n".join([IMPORTS, *programs])
     return json.dumps(notebook)
 
 
 def program(answer: Answer, mistake: Mistake | None) -> str:
-    made = (mistake.of, mistake.name) if mistake else None
-    found = f"*[m for m in MISTAKES if (m.of, m.name) == {made}]"
+    name = mistake and mistake.name
+    found = f"*[m for m in TASKS[{answer.task!r}].mistakes if m.name == {name!r}]"
     return f"{answer.names} = combine({TASKS[answer.task].algorithm!r}, {found})"
 
 

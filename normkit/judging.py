@@ -49,7 +49,8 @@ class Verdict:
             return text.format(task=self.task.name, count=self.count)
         lines = [_("✗ {task}: not right yet.").format(task=self.task.name)]
         lines += _advice(self, _)
-        lines += _evidence(self, _)
+        if self.difference.what != "ready_made":
+            lines += _evidence(self, _)
         lines += [_("Read on: {address}").format(address=_address(self, language))]
         return "\n".join(lines)
 
@@ -58,6 +59,9 @@ def judge(observation: Observation, task: Task | str, seed: int = 0) -> Verdict:
     """Compare an observation with the reference and with the mistakes; runs no student's code."""
     task = find(task)
     found = differences(observation, task, seed)
+    if observation.ready_made:
+        name = observation.ready_made[0]
+        return Verdict(task, len(found), Difference("ready_made", task.draw(seed)[0], name))
     first = next(filter(None, found), None)
     if first is None:
         return Verdict(task, len(found))
@@ -197,6 +201,9 @@ SOLID = "\0"  # a space at which no line breaks
 
 def _advice(verdict: Verdict, _) -> list[str]:
     messages = [_(mistake.message) for mistake in verdict.mistakes]
+    if verdict.difference.what == "ready_made":
+        text = _("{name} does this for you. Write it yourself: the task says what is not allowed.")
+        messages = [text.format(name=verdict.difference.name)]
     if not messages and verdict.difference.what in NUMBERS:
         messages = [_("No mistake that the course knows explains this, nor do two together.")]
     if len(messages) > 1:
@@ -284,8 +291,7 @@ def _show(value, digits: int) -> str:
 
 
 def _address(verdict: Verdict, language: str) -> str:
-    """The place in the book: that of the mistake, or the page of the task."""
-    page, anchor = verdict.task.page, ""
-    if verdict.mistakes:
-        page, anchor = verdict.mistakes[0].page, "#" + verdict.mistakes[0].label
-    return f"{os.environ.get('NORMKIT_BOOK', '')}{language}/{page}.html{anchor}"
+    """The places in the book: those of the mistakes, or the page of the task."""
+    places = [f"{m.page}.html#{m.label}" for m in verdict.mistakes] or [f"{verdict.task.page}.html"]
+    book = os.environ.get("NORMKIT_BOOK", "")
+    return " · ".join(f"{book}{language}/{place}" for place in dict.fromkeys(places))

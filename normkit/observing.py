@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from normkit.by_hand import named_in, watching
 from normkit.mistakes import ALGORITHMS, Mistake, mistakes_of
 
 Named = Iterator[tuple[str, Any]]  # results by name, in the order in which they are judged
@@ -32,7 +33,10 @@ class Probe:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a student writes: how to use it, on which probes, the right answer, the mistakes."""
+    """What a student writes: how to use it, on which probes, the right answer, the mistakes.
+
+    by_hand: the ready-made functions that it may not call, as `normkit.by_hand` names them.
+    """
 
     name: str
     algorithm: str
@@ -41,6 +45,7 @@ class Task:
     probes: Callable[[np.random.Generator], Sequence[Probe]]
     at_once: int = 2  # as many mistakes are looked for together
     rows: tuple[str, ...] = ()  # the results whose mean and variance per token say something
+    by_hand: tuple[str, ...] = ()
 
     @property
     def page(self) -> str:
@@ -89,13 +94,18 @@ class Result:
 
 @dataclass
 class Observation:
-    """The results of an answer on all probes: plain data, which travels without pickle."""
+    """The results of an answer on all probes: plain data, which travels without pickle.
+
+    ready_made: what it calls although the task asks to build it.
+    """
 
     results: list[Result]
+    ready_made: list[str] = field(default_factory=list)
 
     def to_bytes(self) -> bytes:
         arrays = {f"{i}/{k}": v for i, r in enumerate(self.results) for k, v in r.values.items()}
-        facts = [{"kinds": r.kinds, "error": r.error, "modified": r.modified} for r in self.results]
+        results = [{k: getattr(r, k) for k in ("kinds", "error", "modified")} for r in self.results]
+        facts = {"results": results, "ready_made": self.ready_made}
         file = io.BytesIO()
         np.savez(file, facts=np.array(json.dumps(facts)), **arrays)
         return file.getvalue()
@@ -103,22 +113,26 @@ class Observation:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Observation":
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            results = [Result(**facts) for facts in json.loads(str(file["facts"]))]
+            facts = json.loads(str(file["facts"]))
+            results = [Result(**of_one) for of_one in facts["results"]]
             for key in file.files:
                 if key != "facts":
                     index, name = key.split("/", 1)
                     results[int(index)].values[name] = file[key]
-        return cls(results)
+        return cls(results, facts["ready_made"])
 
 
 def observe(answer: Any, task: Task | str, seed: int = 0) -> Observation:
     """Run an answer on the probes of a task. Never raises, whatever the answer does."""
     task = find(task)
-    results = []
+    results, ready_made = [], []
     for probe in task.draw(seed):
         interrupted = results and results[-1].error.startswith("KeyboardInterrupt")
-        results.append(results[-1] if interrupted else run_probe(answer, task, probe))
-    return Observation(results)
+        with watching(task.by_hand, ready_made):
+            result = results[-1] if interrupted else run_probe(answer, task, probe)
+        results.append(result)
+    found = [*named_in(answer, task.by_hand), *ready_made]
+    return Observation(results, list(dict.fromkeys(found)))
 
 
 def run_probe(

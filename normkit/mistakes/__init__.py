@@ -7,6 +7,7 @@ the tests of the package and the report to the instructor. A module for each fam
 from normkit.mistakes import (  # noqa: F401  (each module records its own)
     batch_norm,
     dyt,
+    find_the_bug,
     group_instance_norm,
     layer_norm,
     placement,

@@ -1,5 +1,6 @@
 """DyT, Derf and weight normalisation: their steps and their mistakes."""
 
+import copy
 import math
 from collections.abc import Callable
 
@@ -69,6 +70,21 @@ class GRADIENTS:
 
 
 @chain
+class ONE_GRADIENT:  # fewer steps: with one gradient alone, some mistakes look alike
+    def argument(alpha, x):
+        return alpha * x
+
+    def t(xp, argument):
+        return xp.tanh(argument)
+
+    def slope(t):
+        return 1 - t**2
+
+    def dargument(dy, gamma, slope):
+        return dy * gamma * slope
+
+
+@chain
 class GRADIENTS_WITH_ERF:
     def slope(xp, argument):
         return 2 / math.sqrt(math.pi) * xp.exp(-(argument**2))
@@ -123,6 +139,51 @@ class INITIAL:
 
 
 @chain
+class SEARCH:
+    def target(model):
+        return model
+
+    def kinds(torch):
+        return torch.nn.LayerNorm, torch.nn.RMSNorm
+
+    def norms(target, kinds):
+        return [(path, part) for path, part in target.named_modules() if isinstance(part, kinds)]
+
+
+@chain
+class EXCHANGE:
+    def width(norm):
+        return norm.normalized_shape[0]
+
+    def start(alpha_init):
+        return alpha_init
+
+    def layer(dyt, width, start):
+        return dyt(width, start)
+
+    def put(target, path, layer):
+        parent, _, name = path.rpartition(".")
+        setattr(target.get_submodule(parent), name, layer)
+
+
+@chain
+class TAKE_OVER:
+    def take_weight(layer, norm):
+        if norm.weight is not None:
+            layer.weight = norm.weight
+
+    def take_bias(layer, norm):
+        if getattr(norm, "bias", None) is not None:
+            layer.bias = norm.bias
+
+
+@chain
+class RETURNED:
+    def returned(target):
+        return target
+
+
+@chain
 class WEIGHTS:
     def g_wide(g, v):
         return g.reshape((-1,) + (1,) * (v.ndim - 1))
@@ -158,7 +219,17 @@ class WEIGHT_GRADIENTS:
         return along.reshape(-1)
 
 
-BACKWARD = {name: FORWARD[name] for name in ("inner", "argument", "t")} | GRADIENTS
+CURVE = {name: FORWARD[name] for name in ("inner", "argument", "t")}
+BACKWARD = CURVE | GRADIENTS
+
+DX, DALPHA, DGAMMA_DBETA = (
+    before | {name: GRADIENTS[name] for name in names}
+    for before, names in (
+        (ONE_GRADIENT, ("to_x",)),
+        (ONE_GRADIENT, ("alpha_terms", "to_alpha")),
+        (CURVE, ("tokens", "to_gamma", "to_beta")),
+    )
+)
 WEIGHTS_BACKWARD = {k: v for k, v in WEIGHTS.items() if k != "w"} | WEIGHT_GRADIENTS
 
 
@@ -181,7 +252,8 @@ def _derf(steps: Steps) -> Callable:
 def _dyt_backward(steps: Steps) -> Callable:
     def dyt_backward(dy, x, alpha=0.5, gamma=1.0):
         done = run(steps, xp=array_namespace(x), dy=dy, x=x, alpha=alpha, gamma=gamma)
-        return tuple(done[f"to_{name}"] for name in ("x", "alpha", "gamma", "beta"))
+        # None for what the chain of one gradient does not hold
+        return tuple(done.get(f"to_{name}") for name in ("x", "alpha", "gamma", "beta"))
 
     return dyt_backward
 
@@ -220,6 +292,25 @@ def _initial(steps: Steps) -> Callable:
     return dyt_alpha_init
 
 
+def _replace_norms(steps: Steps) -> Callable:
+    search, exchange, end = (
+        {name: step for name, step in steps.items() if name in part}
+        for part in (SEARCH, EXCHANGE | TAKE_OVER, RETURNED)
+    )
+
+    def replace_norms(model, dyt, alpha_init=0.5):
+        import torch
+
+        found = run(search, torch=torch, model=model)
+        given = {"target": found["target"], "dyt": dyt, "alpha_init": alpha_init, "made": []}
+        for path, norm in found["norms"]:
+            done = run(exchange, path=path, norm=norm, torch=torch, **given)
+            given["made"].append(done["layer"])
+        return run(end, target=found["target"])["returned"]
+
+    return replace_norms
+
+
 def _weight_norm(steps: Steps) -> Callable:
     return lambda v, g: run(steps, xp=array_namespace(v), v=v, g=g)["w"]
 
@@ -240,6 +331,9 @@ ALGORITHMS |= {
         ("squash_backward", BACKWARD, _dyt_backward, "squash", "layer_norm_backward"),
         ("dyt", FORWARD, _dyt, "squash"),
         ("dyt_backward", BACKWARD, _dyt_backward, "squash_backward", "dyt"),
+        ("dyt_dx", DX, _dyt_backward, "dyt_backward"),
+        ("dyt_dalpha", DALPHA, _dyt_backward, "dyt_backward"),
+        ("dyt_dgamma_dbeta", DGAMMA_DBETA, _dyt_backward, "dyt_backward"),
         ("derf", FORWARD | WITH_ERF, _derf, "squash"),
         (
             "derf_backward",
@@ -257,6 +351,8 @@ ALGORITHMS |= {
             "squash_layer",  # and not derf: its mistakes are those of DyT with another curve
         ),
         ("dyt_alpha_init", INITIAL, _initial),
+        ("replace_norms", SEARCH | EXCHANGE | TAKE_OVER | RETURNED, _replace_norms),
+        ("norms_replaced", SEARCH | EXCHANGE | RETURNED, _replace_norms, "replace_norms"),
         ("weight_norm", WEIGHTS, _weight_norm),
         ("weight_norm_backward", WEIGHTS_BACKWARD, _weight_norm_backward, "weight_norm"),
     )
@@ -617,8 +713,8 @@ class gradients_without_gamma:
 @of("squash_backward")
 class dx_without_gamma:
     message = N_(
-        "gamma is missing in dx (in dalpha it is there). Both begin with the gradient that arrives "
-        "at the curve, dy * gamma: compute it once, and use it for both."
+        "gamma is missing in dx. Both dx and dalpha begin with the gradient that arrives at the "
+        "curve, dy * gamma: compute it once, and use it for both."
     )
 
     def to_x(alpha, dy, slope):
@@ -628,8 +724,8 @@ class dx_without_gamma:
 @of("squash_backward")
 class dalpha_without_gamma:
     message = N_(
-        "gamma is missing in dalpha (in dx it is there). Both begin with the gradient that arrives "
-        "at the curve, dy * gamma: compute it once, and use it for both."
+        "gamma is missing in dalpha. Both dx and dalpha begin with the gradient that arrives at "
+        "the curve, dy * gamma: compute it once, and use it for both."
     )
 
     def alpha_terms(dy, slope, x):
@@ -654,8 +750,8 @@ class dalpha_with_alpha:
         "is x alone; the factor alpha belongs to dx."
     )
 
-    def alpha_terms(to_x, x):
-        return to_x * x
+    def alpha_terms(alpha, dargument, x):
+        return alpha * dargument * x
 
 
 @of("squash_backward")
@@ -676,8 +772,8 @@ class dalpha_per_feature:
         "number for the whole layer: sum over the features too."
     )
 
-    def to_alpha(xp, alpha_terms, tokens):
-        return xp.sum(alpha_terms, axis=tokens)
+    def to_alpha(xp, alpha_terms, x):
+        return xp.sum(alpha_terms, axis=tuple(range(x.ndim - 1)))
 
 
 @of("squash_backward")
@@ -720,8 +816,8 @@ class gamma_in_dgamma:
         "the tanh or erf, so dgamma sums dy * t over all tokens."
     )
 
-    def to_gamma(xp, dt, t, tokens):
-        return xp.sum(dt * t, axis=tokens)
+    def to_gamma(xp, dy, gamma, t, tokens):
+        return xp.sum(dy * gamma * t, axis=tokens)
 
 
 @of("squash_backward")
@@ -1117,6 +1213,229 @@ class inverse_width:
 
     def row(width):
         return 0.8 * 4096 / width, 0.2 * 4096 / width
+
+
+# --- In the place of the norms of a model -----------------------------------------------------
+
+
+@of("replace_norms")
+class direct_children_only:
+    message = N_(
+        "Only the norms that are direct children of the model are replaced; those inside its "
+        "blocks are still there. model.named_modules() reaches every depth; named_children() needs "
+        "a recursion, a call of the function for each child."
+    )
+
+    def norms(target, kinds):
+        return [(path, part) for path, part in target.named_children() if isinstance(part, kinds)]
+
+
+@of("replace_norms")
+class first_norm_only:
+    message = N_(
+        "Only the first norm is replaced. Look for a return or a break inside the loop: return "
+        "belongs after it, at the indentation of for."
+    )
+
+    def norms(target, kinds):
+        found = ((path, part) for path, part in target.named_modules() if isinstance(part, kinds))
+        return [*found][:1]
+
+
+@of("replace_norms")
+class layer_norm_only:
+    message = N_(
+        "The LayerNorms are replaced, the RMSNorms are not. RMSNorm is a class of its own in "
+        "torch.nn, not a LayerNorm: isinstance takes a pair of classes, (torch.nn.LayerNorm, "
+        "torch.nn.RMSNorm)."
+    )
+
+    def kinds(torch):
+        return torch.nn.LayerNorm
+
+
+@of("replace_norms")
+class batch_norm_replaced:
+    message = N_(
+        "The batch normalisation is replaced too. DyT was found to stand in for LayerNorm and "
+        "RMSNorm; in the place of batch normalisation it costs a ResNet-50 seven points of "
+        "accuracy. Ask isinstance for the two classes, not for Norm in the name."
+    )
+
+    def kinds(torch):
+        return torch.nn.LayerNorm, torch.nn.RMSNorm, torch.nn.BatchNorm1d
+
+    def width(norm):
+        return getattr(norm, "num_features", 0) or norm.normalized_shape[0]
+
+
+@of("replace_norms")
+class model_unchanged:
+    message = N_(
+        "The model has kept its norms. norm = dyt(…) makes the name norm stand for something else, "
+        "and the model does not notice: use setattr(parent, name, layer). If you do, look for a "
+        "return inside the loop, which ends it at the first child."
+    )
+
+    def put():
+        pass
+
+
+@of("replace_norms")
+class dotted_name:
+    message = N_(
+        "The norms inside blocks are still there, and the model has new layers besides: "
+        'setattr(model, "0.norm", layer) makes an attribute with a dot in its name. Split the '
+        "path: model.get_submodule finds the module before the last dot."
+    )
+
+    def put(target, path, layer):
+        setattr(target, path, layer)
+
+
+@of("replace_norms")
+class changed_while_iterating:
+    message = N_(
+        "The model grows while the loop goes through it, hence the RuntimeError: a path such as "
+        '"0.norm" given to setattr adds a layer to the model and replaces none. Set the last '
+        "name on the module before the dot, and loop over list(model.named_modules())."
+    )
+
+    def norms(target, kinds):
+        return ((path, part) for path, part in target.named_modules() if isinstance(part, kinds))
+
+    def put(target, path, layer):
+        setattr(target, path, layer)
+
+
+@of("replace_norms")
+class copy_changed:
+    message = N_(
+        "A copy is changed and returned; the model that was handed in keeps its norms. The task "
+        "is to change the model itself. (A caller who wants a copy makes one with copy.deepcopy "
+        "first.)"
+    )
+
+    def target(model):
+        return copy.deepcopy(model)
+
+
+@of("replace_norms")
+class model_not_returned:
+    message = N_(
+        "The norms are replaced, but the function returns None: return model is missing at its "
+        "end. The caller who writes model = replace_norms(model, …) has no model any more."
+    )
+
+    def returned():
+        return None
+
+
+@of("replace_norms")
+class default_alpha_everywhere:
+    message = N_(
+        "All new layers start at alpha = 0.5, whatever alpha_init says. Hand it on: "
+        "dyt(features, alpha_init)."
+    )
+
+    def start():
+        return 0.5
+
+
+@of("replace_norms")
+class default_alpha_inside:
+    message = N_(
+        "The direct children of the model start at alpha_init, the layers inside its blocks at "
+        "0.5. A function that calls itself must hand on all its arguments: "
+        "replace_norms(child, dyt, alpha_init)."
+    )
+
+    def start(alpha_init, path):
+        return 0.5 if "." in path else alpha_init
+
+
+@of("replace_norms")
+class one_layer_for_all:
+    message = N_(
+        "The same layer stands in all places. They then share alpha, weight and bias, so that "
+        "what one place learns changes the others. Call dyt(features, alpha_init) inside the "
+        "loop, once for each norm."
+    )
+
+    def layer(dyt, width, start, made):
+        return made[0] if made else dyt(width, start)
+
+
+@of("replace_norms")
+class alpha_shared:
+    message = N_(
+        "All new layers share one alpha. alpha stands for 1/σ of what arrives at a layer, and "
+        "that differs from layer to layer: each learns its own."
+    )
+
+    def layer(dyt, width, start, made):
+        layer = dyt(width, start)
+        layer.alpha = made[0].alpha if made else layer.alpha
+        return layer
+
+
+@of("replace_norms")
+class parameters_not_taken_over:
+    message = N_(
+        "The new layers start at weight 1 and bias 0: what the norms have learnt is lost. Take "
+        "over the weight of each norm, and its bias if it has one."
+    )
+
+    def take_weight():
+        pass
+
+    def take_bias():
+        pass
+
+
+@of("replace_norms")
+class weight_not_taken_over:
+    message = N_(
+        "The bias of each norm is taken over, the weight is not: it starts at 1 again. Take over "
+        "both, so that each feature keeps its scale."
+    )
+
+    def take_weight():
+        pass
+
+
+@of("replace_norms")
+class bias_not_taken_over:
+    message = N_(
+        "The weight of each norm is taken over, the bias is not: it starts at 0 again. RMSNorm "
+        "has none, but LayerNorm has. Take over both."
+    )
+
+    def take_bias():
+        pass
+
+
+@of("replace_norms")
+class bias_of_rms_norm:
+    message = N_(
+        "The bias of a norm is read where there is none. RMSNorm has no attribute bias, and in "
+        'some LayerNorms it is None: getattr(norm, "bias", None) is None in both cases, and the '
+        "new layer keeps its bias of 0."
+    )
+
+    def take_bias(layer, norm):
+        layer.bias.data.copy_(norm.bias)
+
+
+@of("replace_norms")
+class absent_weight_read:
+    message = N_(
+        "The weight of a norm is read where there is none. With elementwise_affine=False a norm "
+        "has neither weight nor bias, both are None. The new layer then keeps its weight of 1."
+    )
+
+    def take_weight(layer, norm):
+        layer.weight.data.copy_(norm.weight)
 
 
 # --- Weight normalisation ---------------------------------------------------------------------

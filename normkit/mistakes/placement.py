@@ -627,6 +627,28 @@ class stream_twice:
         return kept + alpha * kept
 
 
+@of("deep_block")
+class scaled_stream_read:
+    message = N_(
+        "The branch reads alpha·x: N(alpha·x + F(alpha·x)). It reads x as it is, and alpha stands "
+        "in the sum alone: N(alpha·x + F(x)). Do not overwrite x by alpha·x."
+    )
+
+    def read(source, alpha):
+        return alpha * source
+
+
+@of("deep_block")
+class alpha_in_the_first_alone:
+    message = N_(
+        "alpha is in the sum of the attention, but not in that of the feed-forward part. Each sum "
+        "has it: N(alpha·x + F(x)) holds for every sub-layer."
+    )
+
+    def stream(kept, start, alpha):
+        return alpha * kept if kept is start else kept
+
+
 # --- Blocks: the two norms of peri ------------------------------------------------------------
 
 
@@ -651,6 +673,18 @@ class inner_norm_again:
 
     def chosen(pairs):
         return [(before, before) for before, _ in pairs]
+
+
+@of("peri_block")
+class norms_by_their_end:
+    message = N_(
+        "norms is read as both norms before the branches, then both norms after them. It holds "
+        "them in the order in which they act: before and after the attention, then before and "
+        "after the feed-forward part."
+    )
+
+    def pairs(norms):
+        return [(norms[0], norms[2]), (norms[1], norms[3])]
 
 
 # --- A stack of blocks ------------------------------------------------------------------------
@@ -765,6 +799,19 @@ class norm_made_in_forward:
 
     def keep_norm(layer, norm):
         layer.__dict__["final_norm"] = norm
+
+
+@of("stack")
+class unused_norm_kept:
+    message = N_(
+        "The final norm is made for post and deep blocks as well, and not used there. Its "
+        "parameters are saved and counted all the same, and trained weights do not have them. Make "
+        "it only where the model needs it."
+    )
+
+    def keep_norm(torch, layer, norm, width, ends):
+        layer.final_norm = norm
+        layer.unused = torch.nn.Identity() if ends else torch.nn.LayerNorm(width)
 
 
 # --- DeepNorm: α and β ------------------------------------------------------------------------
@@ -1064,6 +1111,23 @@ class queries_left_as_made:
 
 
 @of("deepnorm_init")
+class queries_and_keys_untouched:
+    message = N_(
+        "q and k are left as torch made them, weights and biases. nn.Linear does not start with "
+        "Xavier's weights: for a square matrix its own are 0.58 times as large. q and k need "
+        "xavier_normal_ with gain 1, and biases of 0."
+    )
+
+    def weight(linear, std, name):
+        if name not in ("q", "k"):
+            linear.weight.normal_(0, std)
+
+    def bias(linear, name):
+        if name not in ("q", "k"):
+            linear.bias.zero_()
+
+
+@of("deepnorm_init")
 class uniform_instead:
     message = N_(
         "The weights are uniform: their standard deviation is right, but none is larger than √3 "
@@ -1292,6 +1356,21 @@ class targets_not_shifted:
 
     def targets(tokens):
         return tokens[:, :-1]
+
+
+@of("gradient_norm")
+class whole_sequence_compared:
+    message = N_(
+        "The model reads all characters, and is asked for the same ones. It predicts the next one: "
+        "let it read tokens[:, :-1], and compare with tokens[:, 1:]. The last character has no "
+        "next one."
+    )
+
+    def logits(model, tokens, cleared):
+        return model(tokens)
+
+    def targets(tokens):
+        return tokens
 
 
 @of("gradient_norm")

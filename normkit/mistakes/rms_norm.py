@@ -58,7 +58,7 @@ class CAST:
 
 
 @chain
-class GRADIENTS:
+class DX:
     def dxhat(dy, gamma):
         return dy * gamma
 
@@ -71,6 +71,9 @@ class GRADIENTS:
     def dx(dxhat, xhat_term, rms):
         return (dxhat - xhat_term) / rms
 
+
+@chain
+class DGAMMA:
     def tokens(x):
         return tuple(range(x.ndim - 1))
 
@@ -147,7 +150,7 @@ def _half_rms_norm(steps: Steps) -> Callable:
 def _rms_norm_backward(steps: Steps) -> Callable:
     def rms_norm_backward(dy, x, gamma, eps=1e-5):
         done = run(steps, dy=dy, x=x, gamma=gamma, eps=eps)
-        return done["dx"], done["dgamma"]
+        return done.get("dx"), done.get("dgamma")  # None if the chain is only that of the other
 
     return rms_norm_backward
 
@@ -184,7 +187,7 @@ def _fold_centring(steps: Steps) -> Callable:
     return fold_centring
 
 
-BACKWARD = RMS | GRADIENTS
+BACKWARD = RMS | DX | DGAMMA
 
 ALGORITHMS |= {
     name: Algorithm(steps, assemble, "rms_norm", "rms", tuple(contains))
@@ -194,6 +197,8 @@ ALGORITHMS |= {
         ("partial_rms_norm", FIRST | RMS | OUTPUT | FIRST, _partial_rms_norm, "rms_norm"),
         ("half_rms_norm", RMS | OUTPUT | CAST, _half_rms_norm, "rms_norm"),
         ("rms_norm_backward", BACKWARD, _rms_norm_backward, "rms_norm"),
+        ("rms_norm_dx", RMS | DX, _rms_norm_backward, "rms_norm_backward"),
+        ("rms_norm_dgamma", RMS | DGAMMA, _rms_norm_backward, "rms_norm_backward"),
         (
             "partial_rms_norm_backward",
             FIRST | BACKWARD | FIRST | PARTIAL_GRADIENTS,
@@ -477,6 +482,18 @@ class k_rounded_to_nearest:
 
 
 @of("partial_rms_norm")
+class k_of_tokens:
+    message = N_(
+        "k is the share p of len(x), the number of tokens. It is a share of the features: "
+        "k = ⌈p·D⌉, where D = x.shape[-1] is the length of the last axis. Only for a single token "
+        "are the two the same."
+    )
+
+    def k(x, p):
+        return math.ceil(p * len(x))
+
+
+@of("partial_rms_norm")
 class last_features:
     message = N_(
         "The mean square is that of the last k features; it is that of the first k: x[..., :k]. "
@@ -749,8 +766,8 @@ class dgamma_of_dxhat:
         "respect to gamma is xhat alone: sum dy * xhat."
     )
 
-    def dgamma(dxhat, xhat, tokens):
-        return np.sum(dxhat * xhat, axis=tokens)
+    def dgamma(dy, gamma, xhat, tokens):
+        return np.sum(dy * gamma * xhat, axis=tokens)
 
 
 @of("rms_norm_backward")
@@ -858,8 +875,8 @@ class centred_afterwards:
         return x
 
     def scaled(rms_norm, centred, gamma, eps, over):
-        xhat = rms_norm(centred, np.ones_like(gamma), eps)
-        return gamma * (xhat - np.mean(xhat, axis=over, keepdims=True))
+        y = rms_norm(centred, gamma, eps)
+        return y - np.mean(y, axis=over, keepdims=True)
 
 
 @of("layer_norm_from_rms_norm")

@@ -93,6 +93,30 @@ class MERGE:
 
 
 @chain
+class TRIAL:
+    def shifted(numbers, offset):
+        return numbers + offset
+
+    def found(variance, shifted):
+        return variance(shifted)
+
+    def right(shifted):
+        return np.var(shifted.astype(float))
+
+    def error(found, right):
+        return abs(found - right) / right
+
+    def failed(error):
+        return not error <= 0.1  # a nan fails
+
+
+@chain
+class TRIALS:
+    def first(failures):
+        return failures[0] if failures else np.inf
+
+
+@chain
 class PREDICTIONS:
     def near():
         return True
@@ -144,6 +168,17 @@ def _merge(steps: Steps) -> Callable:
     return merge
 
 
+def _first_failure(steps: Steps) -> Callable:
+    trial, end = ({k: steps[k] for k in part} for part in (TRIAL, TRIALS))
+
+    def first_failure(variance, numbers, offsets):
+        given = {"variance": variance, "numbers": numbers}
+        failures = [o for o in offsets if run(trial, offset=o, **given)["failed"]]
+        return run(end, failures=failures)["first"]
+
+    return first_failure
+
+
 ALGORITHMS |= {
     name: Algorithm(steps, assemble, "why", "variance", contains)
     for name, steps, assemble, *contains in (
@@ -151,6 +186,7 @@ ALGORITHMS |= {
         ("half_precision", TWO_PASS, _variance, "two_pass"),
         ("welford", START | WELFORD | END, _welford),
         ("merge", MERGE, _merge),
+        ("first_failure", TRIAL | TRIALS, _first_failure),
         ("variance_predictions", PREDICTIONS, run),
     )
 }
@@ -364,6 +400,30 @@ class overflow_clipped:
     def squares(x, deviations):
         squares = np.minimum(deviations.astype(x.dtype) ** 2, np.finfo(x.dtype).max)
         return squares.astype(deviations.dtype)
+
+
+@of("half_precision")
+class always_float32:
+    message = N_(
+        "x becomes float32 whatever it was. That saves float16, and takes half of the digits of "
+        "float64 away: in float32, 40 000 002 is 40 000 000. Ask for at least float32: "
+        "np.result_type(x, np.float32)."
+    )
+
+    def wide(x):
+        return x.astype(np.float32)
+
+
+@of("half_precision")
+class mean_always_float32:
+    message = N_(
+        "The mean is float32 whatever x was. That is right for float16; of float64 numbers, "
+        "float32 keeps seven digits, and the mean of 40 000 000 and 40 000 002 becomes "
+        "40 000 000. Ask for at least float32: np.result_type(x, np.float32)."
+    )
+
+    def mean(wide, axis):
+        return np.mean(wide, axis=axis, keepdims=True).astype(np.float32)
 
 
 # --- Value by value ---------------------------------------------------------------------------
@@ -700,6 +760,101 @@ class empty_chunks_nan:
 
     def share(b, n):
         return np.float64(b[0]) / n
+
+
+# --- Where it breaks --------------------------------------------------------------------------
+
+
+@of("first_failure")
+class nan_passes:
+    message = N_(
+        "A nan passes for a good variance: every comparison with nan is False, so error > 0.1 is "
+        "False too. Ask for what must hold, and negate that: not (error <= 0.1)."
+    )
+
+    def failed(error):
+        return error > 0.1
+
+
+@of("first_failure")
+class too_small_passes:
+    message = N_(
+        "The error has a sign: found - right is negative where the variance is too small, hence "
+        "below every limit. A variance of 0, or of -8, then counts as good. Take the absolute "
+        "value."
+    )
+
+    def error(found, right):
+        return (found - right) / right
+
+
+@of("first_failure")
+class too_large_passes:
+    message = N_(
+        "The error has a sign: right - found is negative where the variance is too large, hence "
+        "below every limit. An infinite variance then counts as good. Take the absolute value."
+    )
+
+    def error(found, right):
+        return (right - found) / right
+
+
+@of("first_failure")
+class absolute_error:
+    message = N_(
+        "The error is not compared with the variance itself. An error of 1 is nothing next to a "
+        "variance of 10 000, and everything next to 0.01: divide it by the right variance."
+    )
+
+    def error(found, right):
+        return abs(found - right)
+
+
+@of("first_failure")
+class before_the_offset:
+    message = N_(
+        "The result is compared with the variance of the numbers before the offset was added. The "
+        "addition rounds them: near 5 000, float16 has only every fourth number. That is not the "
+        "fault of the method, which never saw others. Compare with that of numbers + offset."
+    )
+
+    def right(numbers):
+        return np.var(numbers.astype(float))
+
+
+@of("first_failure")
+class right_in_the_same_dtype:
+    message = N_(
+        "The variance to compare with is computed in the dtype of the numbers, and so breaks down "
+        "itself: in float16, np.var is infinite or nan where a sum exceeds 65 504. Convert to "
+        "float64 first."
+    )
+
+    def right(shifted):
+        return np.var(shifted)
+
+
+@of("first_failure")
+class tried_in_float64:
+    message = N_(
+        "The method is given float64, whatever the numbers were: nothing breaks there. Keep their "
+        "dtype. (A float32 array plus an offset taken from an array is float64, plus a plain "
+        "Python number it stays float32.)"
+    )
+
+    def shifted(numbers, offset):
+        return numbers.astype(float) + offset
+
+
+@of("first_failure")
+class last_failure:
+    message = N_(
+        "The last offset at which the variance is wrong is returned; the first was asked for. "
+        "Leave the loop as soon as one fails."
+    )
+
+    def first(failures):
+        return failures[-1] if failures else np.inf
 
 
 # --- What keeps its digits --------------------------------------------------------------------

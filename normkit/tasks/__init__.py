@@ -8,6 +8,7 @@ from normkit.observing import TASKS, Observation, Probe, Task, observe
 from normkit.tasks import (  # noqa: F401  (each module records its own)
     batch_norm,
     dyt,
+    find_the_bug,
     group_instance_norm,
     layer_norm,
     placement,

@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from normkit.by_hand import READY_MADE
 from normkit.channels import batch_norm, batch_norm_backward
 from normkit.messages import N_
 from normkit.observing import Named, Probe, Task, add, parts
 from normkit.tasks.layer_norm import _shapes
+from normkit.tasks.parts import part
 from normkit.tasks.probes import INTEGERS, WORKED, probes
 
 # --- Inputs -----------------------------------------------------------------------------------
@@ -63,10 +65,16 @@ def _channel_probes(rng) -> list[Probe]:
     ]
 
 
+def _still(rng, **options) -> Probe:
+    """A channel that never varied: eps alone keeps the division finite."""
+    probe = _probe(rng, N_("a running variance of 0"), channels(rng, 2, 3), **options)
+    probe.inputs["running_var"][1] = 0
+    return probe
+
+
 def _inference_probes(rng) -> list[Probe]:
-    still = _probe(rng, N_("a running variance of 0"), channels(rng, 2, 3))
-    still.inputs["running_var"][1] = 0
-    return [_probe(rng, N_("a single row"), channels(rng, 1, 3)), still, *_channel_probes(rng)]
+    single = _probe(rng, N_("a single row"), channels(rng, 1, 3))
+    return [single, _still(rng), *_channel_probes(rng)]
 
 
 def _two_modes(rng) -> list[Probe]:
@@ -78,6 +86,7 @@ def _two_modes(rng) -> list[Probe]:
         _probe(rng, N_("rows in inference"), channels(rng, 4, 3), 0.1, training=False),
         _probe(rng, N_("images in inference"), channels(rng, 3, 2, 4, 5), training=False),
         _probe(rng, N_("sequences in inference"), channels(rng, 2, 3, 3), training=False),
+        _still(rng, training=False),
     ]
     return fixed + _channel_probes(rng)
 
@@ -132,6 +141,11 @@ def _use_forward(answer, **given) -> Named:
 def _use_running(answer, **given) -> Named:
     yield from parts(answer(*given.values()), "y", *RUNNING)
     yield GIVEN, given["running_mean"]
+
+
+def _use_statistics(answer, **given) -> Named:
+    """All that `_use_running` yields but y, which a mistake in the forward pass spoils."""
+    yield from ((name, value) for name, value in _use_running(answer, **given) if name != "y")
 
 
 def _use_backward(answer, **given) -> Named:
@@ -218,6 +232,7 @@ def _fold(weight, bias, gamma, beta, running_mean, running_var, eps):
 add(
     Task(
         "batch_norm/forward",
+        by_hand=READY_MADE,
         algorithm="batch_norm_forward",
         use=_use_forward,
         reference=lambda: _forward,
@@ -231,6 +246,7 @@ add(
     ),
     Task(
         "batch_norm/running",
+        by_hand=READY_MADE,
         algorithm="batch_norm_running",
         use=_use_running,
         reference=lambda: _running,
@@ -243,6 +259,7 @@ add(
     ),
     Task(
         "batch_norm/inference",
+        by_hand=READY_MADE,
         algorithm="batch_norm_inference",
         use=_use_forward,
         reference=lambda: _inference,
@@ -256,6 +273,7 @@ add(
     ),
     Task(
         "batch_norm/layer",
+        by_hand=READY_MADE,
         algorithm="BatchNorm",
         use=_use_layer,
         reference=_layer,
@@ -269,6 +287,7 @@ add(
     ),
     Task(
         "batch_norm/backward",
+        by_hand=READY_MADE,
         algorithm="batch_norm_backward",
         use=_use_backward,
         reference=lambda: _backward,
@@ -281,9 +300,28 @@ add(
     ),
     Task(
         "batch_norm/fold",
+        by_hand=READY_MADE,
         algorithm="fold_batch_norm",
         use=_use_fold,
         reference=lambda: _fold,
         probes=_fold_probes,
     ),
+)
+
+
+# --- Parts of tasks, for points of their own --------------------------------------------------
+
+
+def _is_rows(x, **_others) -> bool:
+    return x.ndim == 2
+
+
+def _is_inference(training, **_others) -> bool:
+    return not training
+
+
+add(
+    part("batch_norm/rows", "batch_norm/forward", _is_rows),
+    part("batch_norm/statistics", "batch_norm/running", use=_use_statistics),
+    part("batch_norm/backward_inference", "batch_norm/backward", _is_inference),
 )

@@ -15,7 +15,9 @@ from normkit.alternatives import (
     weight_norm,
     weight_norm_backward,
 )
+from normkit.by_hand import READY_MADE
 from normkit.messages import N_
+from normkit.mistakes import combine
 from normkit.observing import Named, Probe, Task, add, parts
 from normkit.tasks.layer_norm import NEW, TRAINED, _shapes
 from normkit.tasks.probes import INTEGERS, WORKED, token_probe, token_probes, tokens
@@ -40,6 +42,17 @@ def _named(result, *names: str) -> Named:
 
 def _use_dyt_backward(answer, dy, x, alpha, gamma) -> Named:
     yield from _named(answer(dy, x, alpha, gamma), "dx", "dalpha", "dgamma", "dbeta")
+
+
+def _use_part(*names: str) -> Callable[..., Named]:
+    """How the backward pass is used when only these gradients count."""
+
+    def use(answer, **given) -> Named:
+        for name, value in _use_dyt_backward(answer, **given):
+            if name in (*names, "result"):
+                yield name, value
+
+    return use
 
 
 def _use_derf_backward(answer, dy, x, alpha, shift, gamma) -> Named:
@@ -86,6 +99,45 @@ def _torch_layer(name: str) -> Callable:
     return layer
 
 
+def _use_norms_replaced(answer, model, alpha_init, seed) -> Named:
+    """Which layer stands where, each with its own alpha."""
+    yield from _replaced(answer, _model(model, seed), alpha_init)
+
+
+def _use_replace(answer, model, alpha_init, seed) -> Named:
+    """The same, with the weights of the new layers and what the model makes of some input."""
+    x, model = _input(model, seed), _model(model, seed)
+    norms = _norms(model)
+    yield from _replaced(answer, model, alpha_init)
+    if _norms(model):
+        return
+    for path in norms:
+        layer = model.get_submodule(path)
+        yield f"{_at(path)}.weight", layer.weight
+        yield f"{_at(path)}.bias", layer.bias
+    y = model(x)
+    yield N_("the output of the model"), y
+    y.sum().backward()
+    learnt = sum(p.numel() for p in model.parameters() if p.grad is not None)
+    yield N_("the number of parameters that receive a gradient"), learnt
+
+
+def _replaced(answer, model, alpha_init) -> Named:
+    """The types of all modules after the call, and where alpha starts."""
+    before, norms = [path for path, _ in model.named_modules() if path], _norms(model)
+    result = answer(model, combine("DyT"), alpha_init)
+    yield N_("the type of the result"), type(result).__name__
+    yield N_("whether the result is the model itself"), result is model
+    for path in before:
+        yield f"type({_at(path)})", type(model.get_submodule(path)).__name__
+    yield N_("the number of modules"), len(list(model.modules()))
+    layers = [model.get_submodule(path) for path in norms]
+    for path, layer in zip(norms, layers, strict=True):
+        if hasattr(layer, "alpha"):
+            yield f"{_at(path)}.alpha", float(layer.alpha)
+    yield N_("the number of different alpha"), len({id(getattr(s, "alpha", 0)) for s in layers})
+
+
 def _use_weight_norm(answer, v, g) -> Named:
     yield "w", answer(v, g)
 
@@ -102,7 +154,8 @@ def _token_probes(rng) -> list[Probe]:
     large = tokens(rng, 3, 4)
     large[1, 2], large[2, 0] = 3000.0, -3000.0
     drawn = [p for p in token_probes(rng) if p.inputs["eps"] < 0.1 and not p.rough]
-    drawn.append(token_probe(rng, N_("two large numbers among small ones"), large))
+    for x in large, np.where(large < 1000, large, -large):
+        drawn.append(token_probe(rng, N_("two large numbers among small ones"), x))
     alphas = itertools.cycle((0.3, 0.7, 1.5, 0.4))  # neither 1 nor 0.5, where it starts
     return [
         replace(probe, inputs={**probe.inputs, "alpha": alpha, "shift": rng.uniform(0.2, 1)})
@@ -134,6 +187,74 @@ def _probes(
     return draw
 
 
+SEQUENTIAL, DEEP = N_("norms among linear layers"), N_("norms at several depths")
+BATCH, PLAIN_NORM = N_("a model with a batch normalisation"), N_("a norm without weight and bias")
+LAYER_MODEL, RMS_MODEL = N_("a Transformer with LayerNorm"), N_("a Transformer with RMSNorm")
+
+
+def _model(name: str, seed: int):
+    """A small model, whose norms have a weight and a bias as after training."""
+    import torch
+    from torch import nn
+
+    from normkit.placement import CharacterTransformer
+
+    models = {
+        SEQUENTIAL: lambda: nn.Sequential(
+            nn.Linear(3, 4), nn.LayerNorm(4), nn.ReLU(), nn.Linear(4, 4), nn.LayerNorm(4)
+        ),
+        DEEP: lambda: nn.Sequential(
+            nn.Sequential(nn.Linear(3, 4), nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 5))),
+            nn.RMSNorm(5),
+            nn.Sequential(nn.Linear(5, 6), nn.RMSNorm(6)),
+        ),
+        BATCH: lambda: nn.Sequential(
+            nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
+        ),
+        PLAIN_NORM: lambda: nn.Sequential(
+            nn.Linear(3, 4), nn.LayerNorm(4, elementwise_affine=False), nn.RMSNorm(4)
+        ),
+        LAYER_MODEL: lambda: CharacterTransformer(5, 8, 2, 2, 6, norm=nn.LayerNorm),
+        RMS_MODEL: lambda: CharacterTransformer(5, 8, 2, 1, 6, "peri", norm=nn.RMSNorm),
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(int(seed))
+        model = models[name]()
+        for path in _norms(model):
+            for parameter in model.get_submodule(path).parameters():
+                nn.init.normal_(parameter)
+    return model
+
+
+def _input(name: str, seed: int):
+    import torch
+
+    generator = torch.Generator().manual_seed(int(seed))
+    if name in (LAYER_MODEL, RMS_MODEL):
+        return torch.randint(5, (2, 6), generator=generator)
+    return torch.randn(4, 3, generator=generator)
+
+
+def _norms(model) -> list[str]:
+    """The paths of the layers to replace."""
+    from torch import nn
+
+    kinds = nn.LayerNorm, nn.RMSNorm
+    return [path for path, part in model.named_modules() if isinstance(part, kinds)]
+
+
+def _at(path: str) -> str:
+    return f'model.get_submodule("{path}")'
+
+
+def _models(rng) -> list[Probe]:
+    def one(name):
+        given = {"alpha_init": round(rng.uniform(0.6, 0.9), 2), "seed": rng.integers(1000)}
+        return Probe(name, {"model": name, **given}, tolerance=1e-4)
+
+    return list(map(one, (SEQUENTIAL, DEEP, BATCH, PLAIN_NORM, LAYER_MODEL, RMS_MODEL)))
+
+
 def _weights(rng) -> list[Probe]:
     """Rows of different lengths; the square matrix aside, no axis passes for another."""
 
@@ -160,10 +281,16 @@ def _widths(rng) -> list[Probe]:
 
 PLAIN, SCALES, SHIFTS = [1.0] * 6, [1.0, 2, 3, 1, 2, 3], [0.0, 1, 0, 0, 2, 0]
 WEIGHTS = ([[3, 4], [0, 2]], [10, 1])
+GRADIENTS = _probes(
+    "dy x alpha gamma",
+    ([0.0, 0, 0, 1, 0, 0], X, 0.5, PLAIN),
+    ([1.0, 0, 0, 0, 0, 2], X, 0.5, SCALES),
+)
 
 add(
     Task(
         "dyt/forward",
+        by_hand=READY_MADE,
         algorithm="dyt",
         use=_use_dyt,
         reference=lambda: dyt,
@@ -171,17 +298,26 @@ add(
     ),
     Task(
         "dyt/backward",
+        by_hand=READY_MADE,
         algorithm="dyt_backward",
         use=_use_dyt_backward,
         reference=lambda: dyt_backward,
-        probes=_probes(
-            "dy x alpha gamma",
-            ([0.0, 0, 0, 1, 0, 0], X, 0.5, PLAIN),
-            ([1.0, 0, 0, 0, 0, 2], X, 0.5, SCALES),
-        ),
+        probes=GRADIENTS,
+    ),
+    *(
+        Task(
+            f"dyt/{part}",
+            by_hand=READY_MADE,
+            algorithm=f"dyt_{part}",
+            use=_use_part(*part.split("_")),
+            reference=lambda: dyt_backward,
+            probes=GRADIENTS,
+        )
+        for part in ("dx", "dalpha", "dgamma_dbeta")
     ),
     Task(
         "dyt/derf",
+        by_hand=READY_MADE,
         algorithm="derf",
         use=_use_derf,
         reference=lambda: derf,
@@ -193,6 +329,7 @@ add(
     ),
     Task(
         "dyt/derf_backward",
+        by_hand=READY_MADE,
         algorithm="derf_backward",
         use=_use_derf_backward,
         reference=lambda: derf_backward,
@@ -204,6 +341,7 @@ add(
     ),
     Task(
         "dyt/layer",
+        by_hand=READY_MADE,
         algorithm="DyT",
         use=_use_layer,
         reference=_torch_layer("DyT"),
@@ -215,6 +353,7 @@ add(
     ),
     Task(
         "dyt/derf_layer",
+        by_hand=READY_MADE,
         algorithm="Derf",
         use=_use_layer,
         reference=_torch_layer("Derf"),
@@ -226,13 +365,29 @@ add(
     ),
     Task(
         "dyt/initial",
+        by_hand=READY_MADE,
         algorithm="dyt_alpha_init",
         use=_use_initial,
         reference=lambda: dyt_alpha_init,
         probes=_widths,
     ),
     Task(
+        "dyt/replace",
+        algorithm="replace_norms",
+        use=_use_replace,
+        reference=lambda: combine("replace_norms"),
+        probes=_models,
+    ),
+    Task(
+        "dyt/replaced",
+        algorithm="norms_replaced",
+        use=_use_norms_replaced,
+        reference=lambda: combine("replace_norms"),
+        probes=_models,
+    ),
+    Task(
         "dyt/weight_norm",
+        by_hand=READY_MADE,
         algorithm="weight_norm",
         use=_use_weight_norm,
         reference=lambda: weight_norm,
@@ -240,6 +395,7 @@ add(
     ),
     Task(
         "dyt/weight_norm_backward",
+        by_hand=READY_MADE,
         algorithm="weight_norm_backward",
         use=_use_weight_norm_backward,
         reference=lambda: weight_norm_backward,

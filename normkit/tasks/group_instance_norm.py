@@ -1,14 +1,17 @@
 """The tasks of the assignment on group and instance normalisation: images (N, C, H, W)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
+from normkit.by_hand import READY_MADE
 from normkit.channels import batch_norm, group_norm, group_norm_backward, instance_norm
 from normkit.functions import layer_norm
 from normkit.messages import N_
 from normkit.mistakes import combine
 from normkit.observing import Named, Probe, Task, add, parts
+from normkit.tasks.parts import part
 from normkit.tasks.probes import INTEGERS, WORKED
 
 REFUSED = N_("refused with an exception")
@@ -22,9 +25,6 @@ def _use_forward(answer, x, num_groups, gamma, beta, eps) -> Named:
 
 
 def _use_backward(answer, dy, x, num_groups, gamma, eps) -> Named:
-    if x.shape[1] % num_groups:
-        yield REFUSED, _refused(answer, dy, x, num_groups, gamma, eps)
-        return
     yield from parts(answer(dy, x, num_groups, gamma, eps), "dx", "dgamma", "dbeta")
 
 
@@ -68,7 +68,7 @@ def _probe(rng, name, x, num_groups, eps=1e-5, **options) -> Probe:
 
 def _group_probes(rng) -> list[Probe]:
     """All sizes of an array differ; the number of groups is not their size, the worked aside."""
-    constant = images(rng, 4, 6, 5)
+    constant = images(rng, 4, 6, 5, 2)
     constant[1, :3] = 3.0
     far = (rng.normal(scale=2, size=(2, 6, 4)) + 10_000).astype(np.float32)
     single = images(rng, 2, 6, 4, 3).astype(np.float32)
@@ -163,9 +163,9 @@ def _group_norm_of_x(x, num_groups):
 
 
 def _use_identities(answer, x=None, norm="") -> Named:
-    predictions, groups_like = answer
+    numbers, groups_like = answer
     if x is None:
-        yield from ((f"predictions[{name!r}]", _whole(predictions.get(name))) for name in NORMS)
+        yield from ((f"numbers[{name!r}]", _whole(numbers.get(name))) for name in NORMS)
     else:
         call = f"groups_like({norm}, group_norm, x)"
         yield call, _whole(groups_like(NORMS[norm], _group_norm_of_x, x))
@@ -183,7 +183,8 @@ YOURS = N_("your predictions")
 def _identity_probes(rng):
     six = [{"norm": name, "x": images(rng, 3, 6, 2, 4)} for name in NORMS]
     eight = {"norm": "pairs_of_channels", "x": images(rng, 2, 8, 3, 5)}
-    return [Probe(YOURS, {})] + [Probe(RANDOM, given) for given in (*six, eight)]
+    four = {"norm": "pairs_of_channels", "x": images(rng, 2, 4, 3, 8)}
+    return [Probe(YOURS, {})] + [Probe(RANDOM, given) for given in (*six, eight, four)]
 
 
 # --- Why the batch does not matter ------------------------------------------------------------
@@ -228,35 +229,84 @@ def _batch_probes(rng):
     return [Probe(YOURS, {})] + [Probe(RANDOM, given) for given in trials]
 
 
+# --- The tasks, and their parts ---------------------------------------------------------------
+
+
+def _only(*names: str) -> Callable[..., Named]:
+    """How a backward pass is used of which these gradients count."""
+
+    def use(answer, **given):
+        for name, value in _use_backward(answer, **given):
+            if name in (*names, "result"):
+                yield name, value
+
+    return use
+
+
+def _divides(x, num_groups, **_others) -> bool:
+    return x.shape[1] % num_groups == 0
+
+
+def _is_image(x, num_groups, **_others) -> bool:
+    return x.ndim == 4 and _divides(x, num_groups)
+
+
+def _is_more(**given) -> bool:
+    return not _is_image(**given)
+
+
+def _is_prediction(x=None, **_others) -> bool:
+    return x is None
+
+
+def _is_experiment(x=None, **_others) -> bool:
+    return x is not None
+
+
+FORWARD = Task(
+    "group_instance_norm/forward",
+    by_hand=READY_MADE,
+    algorithm="group_norm",
+    use=_use_forward,
+    reference=lambda: group_norm,
+    probes=_probes("x num_groups gamma beta"),
+)
+BACKWARD = Task(
+    "group_instance_norm/backward",
+    by_hand=READY_MADE,
+    algorithm="group_norm_backward",
+    use=_use_backward,
+    reference=lambda: group_norm_backward,
+    probes=_probes("dy x num_groups gamma"),
+)
+IDENTITIES = Task(
+    "group_instance_norm/identities",
+    algorithm="group_norm_identities",
+    use=_use_identities,
+    reference=lambda: combine("group_norm_identities"),
+    probes=_identity_probes,
+    at_once=len(NORMS) + 1,  # they do not depend on each other
+)
+BATCH = Task(
+    "group_instance_norm/batch",
+    algorithm="group_norm_batch",
+    use=_use_batch,
+    reference=lambda: combine("group_norm_batch"),
+    probes=_batch_probes,
+    at_once=len(BATCHED) + 1,
+)
+
 add(
-    Task(
-        "group_instance_norm/forward",
-        algorithm="group_norm",
-        use=_use_forward,
-        reference=lambda: group_norm,
-        probes=_probes("x num_groups gamma beta"),
-    ),
-    Task(
-        "group_instance_norm/backward",
-        algorithm="group_norm_backward",
-        use=_use_backward,
-        reference=lambda: group_norm_backward,
-        probes=_probes("dy x num_groups gamma"),
-    ),
-    Task(
-        "group_instance_norm/identities",
-        algorithm="group_norm_identities",
-        use=_use_identities,
-        reference=lambda: combine("group_norm_identities"),
-        probes=_identity_probes,
-        at_once=len(NORMS) + 1,  # they do not depend on each other
-    ),
-    Task(
-        "group_instance_norm/batch",
-        algorithm="group_norm_batch",
-        use=_use_batch,
-        reference=lambda: combine("group_norm_batch"),
-        probes=_batch_probes,
-        at_once=len(BATCHED) + 1,
-    ),
+    FORWARD,
+    part("group_instance_norm/images", FORWARD, _is_image),
+    part("group_instance_norm/shapes", FORWARD, _is_more),
+    part("group_instance_norm/backward", BACKWARD, _divides),  # the forward pass has refused
+    part("group_instance_norm/dx", BACKWARD, _divides, use=_only("dx")),
+    part("group_instance_norm/dgamma_dbeta", BACKWARD, _divides, use=_only("dgamma", "dbeta")),
+    IDENTITIES,
+    part("group_instance_norm/identities_predictions", IDENTITIES, _is_prediction),
+    part("group_instance_norm/identities_search", IDENTITIES, _is_experiment),
+    BATCH,
+    part("group_instance_norm/batch_predictions", BATCH, _is_prediction),
+    part("group_instance_norm/batch_experiment", BATCH, _is_experiment),
 )

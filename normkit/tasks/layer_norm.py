@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from normkit.by_hand import READY_MADE
 from normkit.functions import layer_norm, layer_norm_backward
 from normkit.messages import N_
 from normkit.mistakes import combine
@@ -125,6 +126,7 @@ def _invariance_probes(rng):
 add(
     Task(
         "layer_norm/forward",
+        by_hand=READY_MADE,
         algorithm="layer_norm",
         use=_use_forward,
         reference=lambda: layer_norm,
@@ -133,6 +135,7 @@ add(
     ),
     Task(
         "layer_norm/layer",
+        by_hand=READY_MADE,
         algorithm="LayerNorm",
         use=_use_layer,
         reference=_torch_layer,
@@ -147,6 +150,7 @@ add(
     ),
     Task(
         "layer_norm/backward",
+        by_hand=READY_MADE,
         algorithm="layer_norm_backward",
         use=_use_backward,
         reference=lambda: layer_norm_backward,

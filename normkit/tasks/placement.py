@@ -8,6 +8,7 @@ import numpy as np
 from normkit.functions import layer_norm
 from normkit.messages import N_
 from normkit.observing import Named, Probe, Task, add
+from normkit.tasks.parts import part
 from normkit.tasks.probes import WORKED
 
 # --- Blocks: functions of NumPy arrays --------------------------------------------------------
@@ -198,6 +199,14 @@ def _constants_probes(rng):
     ]
 
 
+def _is_one_side(**layers) -> bool:
+    return 0 in layers.values()
+
+
+def _is_both_sides(**layers) -> bool:
+    return not _is_one_side(**layers)
+
+
 GAINS = N_("the gains of q, k, v, out, up, down, rounded")
 WIDTH, HIDDEN = 128, 384
 
@@ -324,10 +333,20 @@ def _gradient_probes(rng):
     ]
 
 
+CONSTANTS = Task(
+    "placement/constants",
+    by_hand=("normkit.deepnorm_constants",),
+    algorithm="deepnorm_constants",
+    use=_use_constants,
+    reference=_reference_constants,
+    probes=_constants_probes,
+)
+
 add(
     *(
         Task(
             f"placement/{placement}",
+            by_hand=("normkit.Residual",),
             algorithm=f"{placement}_block",
             use=_use_block,
             reference=partial(_reference_block, placement),
@@ -337,20 +356,18 @@ add(
     ),
     Task(
         "placement/model",
+        by_hand=("normkit.CharacterTransformer",),
         algorithm="stack",
         use=_use_stack,
         reference=lambda: _reference_stack,
         probes=_stack_probes,
     ),
-    Task(
-        "placement/constants",
-        algorithm="deepnorm_constants",
-        use=_use_constants,
-        reference=_reference_constants,
-        probes=_constants_probes,
-    ),
+    CONSTANTS,
+    part("placement/constants_one_side", CONSTANTS, _is_one_side),
+    part("placement/constants_both_sides", CONSTANTS, _is_both_sides),
     Task(
         "placement/init",
+        by_hand=("normkit.deepnorm_init",),
         algorithm="deepnorm_init",
         use=_use_init,
         reference=_reference_init,
@@ -358,6 +375,7 @@ add(
     ),
     Task(
         "placement/qk_norm",
+        by_hand=("normkit.Attention",),
         algorithm="qk_attention",
         use=_use_attention,
         reference=lambda: _reference_attention,

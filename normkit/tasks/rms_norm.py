@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from normkit.by_hand import READY_MADE
 from normkit.functions import rms_norm, rms_norm_backward
 from normkit.messages import N_
 from normkit.mistakes import combine
@@ -49,6 +50,19 @@ def _use_pair(*names: str) -> Callable[..., Named]:
 
 
 _use_backward = _use_pair("dx", "dgamma")
+
+
+def _use_gradient(wanted: str) -> Callable[..., Named]:
+    """How a backward pass is used of which one gradient counts."""
+
+    def use(answer, **given):
+        for name, value in _use_backward(answer, **given):
+            if name in (wanted, "result"):
+                yield name, value
+
+    return use
+
+
 _use_fold = _use_pair(N_("the new weight"), N_("the new bias"))
 
 
@@ -192,10 +206,18 @@ def _arrays(module):
 
 
 ROWS = [[1, 7, 5, 5], [3, -4, 0, 12]]
+BACKWARD = probes(
+    "dy x gamma",
+    ([[1, 0, 0, 0]], [[1, 2, 2, 4]], [1, 1, 1, 1]),
+    ([[5, 0, 0, 0]], [[1, 7, 5, 5]], [2, 1, 1, 3]),
+    ([[1, 2, 2, 4]], [[1, 2, 2, 4]], [1, 1, 1, 1]),
+    random=_with_zeros,
+)
 
 add(
     Task(
         "rms_norm/forward",
+        by_hand=READY_MADE,
         algorithm="rms_norm",
         use=_use_forward,
         reference=lambda: rms_norm,
@@ -209,6 +231,7 @@ add(
     ),
     Task(
         "rms_norm/partial",
+        by_hand=READY_MADE,
         algorithm="partial_rms_norm",
         use=_use_partial,
         reference=lambda: _partial_rms_norm,
@@ -221,19 +244,26 @@ add(
     ),
     Task(
         "rms_norm/backward",
+        by_hand=READY_MADE,
         algorithm="rms_norm_backward",
         use=_use_backward,
         reference=lambda: rms_norm_backward,
-        probes=probes(
-            "dy x gamma",
-            ([[1, 0, 0, 0]], [[1, 2, 2, 4]], [1, 1, 1, 1]),
-            ([[5, 0, 0, 0]], [[1, 7, 5, 5]], [2, 1, 1, 3]),
-            ([[1, 2, 2, 4]], [[1, 2, 2, 4]], [1, 1, 1, 1]),
-            random=_with_zeros,
-        ),
+        probes=BACKWARD,
+    ),
+    *(
+        Task(
+            f"rms_norm/{gradient}",
+            algorithm=f"rms_norm_{gradient}",
+            use=_use_gradient(gradient),
+            reference=lambda: rms_norm_backward,
+            probes=BACKWARD,
+            by_hand=READY_MADE,
+        )
+        for gradient in ("dx", "dgamma")
     ),
     Task(
         "rms_norm/partial_backward",
+        by_hand=READY_MADE,
         algorithm="partial_rms_norm_backward",
         use=_use_backward,
         reference=lambda: _partial_rms_norm_backward,
@@ -243,6 +273,7 @@ add(
     ),
     Task(
         "rms_norm/layer_norm",
+        by_hand=READY_MADE,
         algorithm="layer_norm_from_rms_norm",
         use=_use_layer_norm,
         reference=lambda: combine("layer_norm_from_rms_norm"),
@@ -255,6 +286,7 @@ add(
     ),
     Task(
         "rms_norm/half",
+        by_hand=READY_MADE,
         algorithm="half_rms_norm",
         use=_use_half,
         reference=lambda: rms_norm,
@@ -262,6 +294,7 @@ add(
     ),
     Task(
         "rms_norm/fold",
+        by_hand=READY_MADE,
         algorithm="fold_affine",
         use=_use_fold,
         reference=lambda: _fold_affine,
@@ -269,6 +302,7 @@ add(
     ),
     Task(
         "rms_norm/fold_centring",
+        by_hand=READY_MADE,
         algorithm="fold_centring",
         use=_use_fold,
         reference=lambda: _fold_centring,

@@ -4,11 +4,21 @@ from typing import Any
 
 import numpy as np
 
+from normkit.by_hand import OURS, VARIANCES
 from normkit.messages import N_
 from normkit.mistakes import combine
 from normkit.observing import Named, Probe, Task, add, parts
 from normkit.tasks.probes import INTEGERS, WORKED, tokens
 from normkit.variance import merge, moments, two_pass, welford
+
+# Ways to compute a variance, right and wrong, for an experiment to try
+WAYS = {
+    "two_pass": lambda x: two_pass(x),  # called from here, it is no ready-made answer
+    "one_pass": lambda x: np.mean(x * x) - np.mean(x) ** 2,
+    "unbiased": lambda x: np.var(x, ddof=1),
+    "mean_of_squares": lambda x: np.mean(x * x),
+    "zero": lambda x: 0.0,
+}
 
 # 1024 normal numbers each: how their variance is computed, in which dtype, their mean and spread
 CASES = {
@@ -62,6 +72,12 @@ def _use_merge(answer, a, b) -> Named:
     yield from _moments(answer(moments(a), moments(b)))
 
 
+def _use_limit(answer, variance, numbers, offsets) -> Named:
+    offset = answer(WAYS[variance], numbers, offsets)
+    number = isinstance(offset, (int, float, np.number))
+    yield f"first_failure({variance}, numbers, {offsets})", float(offset) if number else offset
+
+
 def _use_predictions(answer) -> Named:
     yield from ((f"predictions[{name!r}]", answer.get(name)) for name in CASES)
 
@@ -113,7 +129,9 @@ def _half_probes(rng) -> list[Probe]:
         (N_("64 numbers around 1 500, 1 800 and 2 000, in float16"), around),
     ]
     half = [Probe(name, {"x": x.astype(np.float16)}, tolerance=1e-4) for name, x in inputs]
-    return half + [probe for probe in _variance_probes(rng) if probe.name != INTEGERS]
+    double = Probe(N_("two float64 numbers"), {"x": np.array([40_000_000.0, 40_000_002])})
+    others = [probe for probe in _variance_probes(rng) if probe.name != INTEGERS]
+    return [*half, double, *others]
 
 
 def _welford_probes(rng) -> list[Probe]:
@@ -147,9 +165,39 @@ def _merge_probes(rng) -> list[Probe]:
     ]
 
 
+def _limit_probes(rng) -> list[Probe]:
+    """At each offset the error is far below 10 %, or far above, on any machine."""
+    numbers = tokens(rng, 64)
+    numbers = (numbers - numbers.mean()) / numbers.std()
+    threes = rng.permutation([3.0, -3] * 32)  # plus 5000, in float16: 5004 and 4996
+    half, single, double = (np.dtype(name) for name in ("float16", "float32", "float64"))
+    trials = [
+        ("one_pass", numbers, single, (10, 100, 10_000)),
+        ("one_pass", numbers, double, (10, 100, 10_000)),
+        ("two_pass", numbers, single, (10, 100, 10_000)),
+        ("one_pass", numbers, half, (1, 1000)),  # nan
+        ("two_pass", threes, half, (10, 2000)),
+        ("two_pass", threes, half, (10, 5000)),
+        ("zero", threes, half, (2000,)),  # 0 is not within 10 % of infinity
+        ("mean_of_squares", numbers, single, (0, 10, 20)),
+        ("zero", numbers / 100, single, (0, 1)),
+        ("unbiased", numbers * 100, single, (0, 1000)),
+    ]
+    names = {
+        half: N_("float16 numbers"),
+        single: N_("float32 numbers"),
+        double: N_("float64 numbers"),
+    }
+    return [
+        Probe(names[dtype], {"variance": way, "numbers": x.astype(dtype), "offsets": offsets})
+        for way, x, dtype, offsets in trials
+    ]
+
+
 add(
     Task(
         "stability/two_pass",
+        by_hand=(OURS, *VARIANCES),
         algorithm="two_pass",
         use=_use_variance,
         reference=lambda: two_pass,
@@ -157,6 +205,7 @@ add(
     ),
     Task(
         "stability/half",
+        by_hand=(OURS, *VARIANCES),
         algorithm="half_precision",
         use=_use_variance,
         reference=lambda: two_pass,
@@ -164,6 +213,7 @@ add(
     ),
     Task(
         "stability/welford",
+        by_hand=(OURS, *VARIANCES),
         algorithm="welford",
         use=_use_welford,
         reference=lambda: welford,
@@ -171,10 +221,19 @@ add(
     ),
     Task(
         "stability/merge",
+        by_hand=(OURS,),
         algorithm="merge",
         use=_use_merge,
         reference=lambda: merge,
         probes=_merge_probes,
+    ),
+    Task(
+        "stability/limit",
+        by_hand=(OURS,),
+        algorithm="first_failure",
+        use=_use_limit,
+        reference=lambda: combine("first_failure"),
+        probes=_limit_probes,
     ),
     Task(
         "stability/predict",

@@ -35,14 +35,15 @@ function render(tex, displayMode) {
 }
 
 // Sphinx writes <span class="math …">\(…\)</span> and <div … class="math …">number \[…\]</div>.
-const MATH = /(<(span|div)[^>]* class="math [^>]*>(?:\s*<span class="eqno">.*?<\/span>)?)\s*(?:\\([([]))?(.*?)(?:\\[)\]])?\s*<\/\2>(\u202f?[.,;:!?)»，。、；：！？）]+)?/gs;
+const MATH = /([(（«]\u202f?)?(<(span|div)[^>]* class="math [^>]*>(?:\s*<span class="eqno">.*?<\/span>)?)\s*(?:\\([([]))?(.*?)(?:\\[)\]])?\s*<\/\3>(\u202f?[.,;:!?)»，。、；：！？）]+)?/gs;
 
 function renderPage(html, name) {
-  return html.replace(MATH, (_, head, tag, open, tex, mark = "") => {
+  return html.replace(MATH, (_, open = "", head, tag, delimiter, tex, mark = "") => {
     try {
-      const math = `${head}${render(unescape(tex), tag === "div")}</${tag}>${mark}`;
-      // or a line could begin with the mark; a long formula may break, and so its mark too
-      return mark && tex.length < 40 ? `<span class="together">${math}</span>` : math;
+      const math = `${head}${render(unescape(tex), tag === "div")}</${tag}>`;
+      const whole = `${open}${math}${mark}`;
+      // or a mark could stand alone on a line; a long formula may break, and so its marks too
+      return (open || mark) && tex.length < 40 ? `<span class="together">${whole}</span>` : whole;
     } catch (error) {
       errors.push(`${name}: ${error.message}\n    ${unescape(tex).trim()}`);
       return "";

@@ -136,8 +136,10 @@ def course(tmp_path_factory):
         f"autograde {NAME}",
         f"generate_feedback {NAME}",
         "export --to grades.csv",
+        "export --exporter classroom.exports.MoodleExporter --to moodle.csv",
     ):
-        nbgrader(course, command)
+        run(course, f"nbgrader {command}")
+    run(course, f"classroom.report {NAME} --language fr")
     return course
 
 
@@ -148,17 +150,17 @@ def hand_in(folder, notebook):
         (folder / f"{NAME}.ipynb").write_text(text, "utf-8")
 
 
-def nbgrader(course, command):
-    """Run a command as in an activated environment: nbgrader calls alembic by its name."""
+def run(course, command):
+    """Run a module as in an activated environment: nbgrader calls alembic by its name."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    run = subprocess.run(
-        [sys.executable, "-m", "nbgrader", *command.split()],
+    done = subprocess.run(
+        [sys.executable, "-m", *command.split()],
         cwd=course,
         env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )
-    assert run.returncode == 0, run.stderr
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +243,7 @@ def test_feedback_names_each_mistake_in_the_students_language(course, student, l
 @pytest.mark.parametrize("student", HANDED_IN)
 def test_feedback_shows_no_hidden_test_and_loads_nothing(course, student):
     page = (course / "feedback" / student / NAME / f"{NAME}.html").read_text("utf-8")
-    assert "HIDDEN" not in page and "seed" not in page and "Traceback" not in page
+    assert "HIDDEN" not in page and "seed" not in page and "Traceback (most" not in page
     assert not re.search(r"<script|<link|src=\"(?!data:)|@import|\\\\frac", page)
 
 
@@ -256,3 +258,28 @@ def test_the_export_has_a_row_for_everyone(course):
         scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
     expected = {student: sum(scores.values()) for student, scores in SCORES.items()}
     assert scores == {**expected, "zoe": 0}
+
+
+def test_moodle_gets_the_same_points_and_nothing_for_who_handed_in_nothing(course):
+    with (course / "moodle.csv").open(encoding="utf-8", newline="") as file:
+        points = {row["ID number"]: row[NAME] for row in csv.DictReader(file)}
+    assert points == {**{s: f"{sum(of.values()):g}" for s, of in SCORES.items()}, "zoe": ""}
+
+
+def test_the_report_counts_points_and_mistakes(course):
+    with (course / "reports" / f"{NAME}.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {(r["student"], r["test"]): float(r["points"]) for r in rows} == {
+        (student, test): points for student, of in SCORES.items() for test, points in of.items()
+    }
+    for student, names in NAMED.items():
+        assert [r["mistakes"] for r in rows if r["student"] == student and r["mistakes"]] == names
+
+
+def test_the_report_says_what_went_wrong_in_the_instructors_language(course):
+    page = html.unescape((course / "reports" / f"{NAME}.html").read_text("utf-8"))
+    messages = {mistake.name: mistake.message for mistake in MISTAKES}
+    assert all(translator("fr")(messages[name]) in page for name in NAMED["chen"])
+    assert f"Étudiants\u202f: {len(SCORES)}." in page
+    assert f"{translator('fr')('Solved by nobody:')} written" in page
+    assert "<script" not in page

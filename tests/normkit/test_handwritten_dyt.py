@@ -1,12 +1,12 @@
 """DyT, Derf and weight normalisation as students write them, rightly and wrongly."""
 
+import copy
 import math
 
 import numpy as np
 import pytest
 import torch
 
-from normkit import dyt
 from normkit.layers import Derf, DyT
 from normkit.mistakes import combine
 from normkit.tasks import judge, observe
@@ -81,6 +81,13 @@ def by_cosh(dy, x, alpha, gamma):
     return alpha * inner, np.vdot(inner, x), dgamma, dy.reshape(flat).sum(axis=0)
 
 
+def by_the_exponential(dy, x, alpha, shift, gamma):
+    z, over = alpha * x + shift, tuple(range(x.ndim - 1))
+    inner = dy * gamma * 2 / math.sqrt(math.pi) * np.exp(-z * z)
+    dgamma = (dy * ERF(z)).astype(dy.dtype).sum(over)
+    return alpha * inner, (inner * x).sum(), inner.sum(), dgamma, dy.sum(over)
+
+
 class Tanh(torch.nn.Module):
     def __init__(self, features, alpha_init=0.5):
         super().__init__()
@@ -90,6 +97,15 @@ class Tanh(torch.nn.Module):
 
     def forward(self, x):
         return self.weight * torch.tanh(self.alpha * x) + self.bias
+
+
+class Erf(Tanh):
+    def __init__(self, features, alpha_init=0.5):
+        super().__init__(features, alpha_init)
+        self.shift = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return self.weight * torch.erf(self.alpha * x + self.shift) + self.bias
 
 
 def widths_by_comparison(width):
@@ -120,12 +136,12 @@ def weights_one_by_one(dw, v, g):
 RIGHT = {
     "dyt/forward": [loops, rescaled_sigmoid, in_place_on_a_copy, torch_inside, einsum],
     "dyt/derf": [erf_of_a_list, erf_of_torch],
-    "dyt/backward": [autograd(lambda x, alpha: torch.tanh(alpha * x)), by_cosh],
-    "dyt/derf_backward": [autograd(lambda x, alpha, shift: torch.erf(alpha * x + shift))],
-    "dyt/layer": [Tanh, DyT],
-    "dyt/derf_layer": [Derf],
+    "dyt/backward": [by_cosh],
+    "dyt/derf_backward": [by_the_exponential],
+    "dyt/layer": [Tanh],
+    "dyt/derf_layer": [Erf],
     "dyt/initial": [widths_by_comparison, lambda width: list(widths_by_comparison(width))],
-    "dyt/weight_norm": [flat_rows, weights_of_torch],
+    "dyt/weight_norm": [flat_rows],
     "dyt/weight_norm_backward": [weights_one_by_one],
 }
 
@@ -137,6 +153,26 @@ def test_right_answers_of_any_style_pass(task, answer):
     for seed in range(3):
         verdict = judged(answer, task, seed)
         assert verdict.passed, verdict.explain()
+
+
+READY_MADE = {
+    "torch.Tensor.backward": [
+        ("dyt/backward", autograd(lambda x, alpha: torch.tanh(alpha * x))),
+        ("dyt/derf_backward", autograd(lambda x, alpha, shift: torch.erf(alpha * x + shift))),
+    ],
+    "torch._weight_norm": [("dyt/weight_norm", weights_of_torch)],
+    "normkit.DyT": [("dyt/layer", DyT)],
+    "normkit.Derf": [("dyt/derf_layer", Derf)],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "answer"),
+    [(name, *answer) for name, answers in READY_MADE.items() for answer in answers],
+)
+def test_a_ready_made_answer_is_refused(name, task, answer):
+    difference = judged(answer, task).difference
+    assert (difference.what, difference.name) == ("ready_made", name)
 
 
 # --- Wrong answers ----------------------------------------------------------------------------
@@ -179,8 +215,12 @@ WRONG = {
         "beta_inside": lambda x, a, g, b: g * np.tanh(b + x * a),
         "hard_tanh": lambda x, a, g, b: g * np.maximum(-1, np.minimum(1, a * x)) + b,
         "tanh_of_two_exponentials": lambda x, a, g, b: g * (np.sinh(a * x) / np.cosh(a * x)) + b,
-        "normalised_first": lambda x, a, g, b: dyt(
-            (x - x.mean(-1, keepdims=True)) / (x.var(-1, keepdims=True) + 1e-5) ** 0.5, a, g, b
+        "normalised_first": lambda x, a, g, b: (
+            b
+            + g
+            * np.tanh(
+                a * (x - x.mean(-1, keepdims=True)) / (x.var(-1, keepdims=True) + 1e-5) ** 0.5
+            )
         ),
         "beta_times_gamma": lambda x, a, g, b: (b + np.tanh(a * x)) * g,
     },
@@ -286,3 +326,214 @@ def test_a_gradient_of_alpha_may_be_any_kind_of_number():
 
         assert judged(answer, "dyt/backward").passed
     assert judged(lambda *given: right(*given)[:3], "dyt/backward").difference.what == "results"
+
+
+# --- The gradients one by one -----------------------------------------------------------------
+
+
+GIVEN = {"dyt/dx": [0], "dyt/dalpha": [1], "dyt/dgamma_dbeta": [2, 3]}
+
+
+@pytest.mark.parametrize("task", GIVEN)
+def test_each_gradient_counts_by_itself(task):
+    right = combine("dyt_backward")
+
+    def alone(*given):
+        return [g if i in GIVEN[task] else None for i, g in enumerate(right(*given))]
+
+    assert judged(alone, task).passed
+    assert not judged(alone, "dyt/backward").passed
+    assert not judged(lambda *given: [None] * 4, task).passed
+
+
+@pytest.mark.parametrize("task", ["dyt/dx", "dyt/dalpha"])
+@pytest.mark.parametrize("name", ["one_minus_t", "slope_at_x"])
+def test_a_wrong_slope_is_named_in_each_gradient(task, name):
+    assert named(WRONG["dyt/backward"][name], task) == [name]
+
+
+def test_a_wrong_gradient_leaves_the_points_of_the_others():
+    answer = WRONG["dyt/backward"]["dalpha_per_feature"]
+    assert named(answer, "dyt/dalpha") == ["dalpha_per_feature"]
+    assert judged(answer, "dyt/dx").passed and judged(answer, "dyt/dgamma_dbeta").passed
+
+
+# --- In the place of the norms of a model -----------------------------------------------------
+
+KINDS = torch.nn.LayerNorm, torch.nn.RMSNorm
+
+
+def exchanged(norm, dyt, alpha_init):
+    layer = dyt(norm.normalized_shape[0], alpha_init)
+    layer.load_state_dict(norm.state_dict(), strict=False)
+    return layer
+
+
+def bare(norm, dyt, alpha_init):
+    return dyt(norm.normalized_shape[0], alpha_init)
+
+
+def recursion(exchange=exchanged, kinds=KINDS, given=lambda alpha_init: [alpha_init]):
+    def replace_norms(model, dyt, alpha_init=0.5):
+        for name, child in model.named_children():
+            if isinstance(child, kinds):
+                setattr(model, name, exchange(child, dyt, alpha_init))
+            else:
+                replace_norms(child, dyt, *given(alpha_init))
+        return model
+
+    return replace_norms
+
+
+def by_path(model, dyt, alpha_init=0.5):
+    paths = [path for path, module in model.named_modules() if type(module) in KINDS]
+    for path in paths:
+        holder = model
+        *parents, name = path.split(".")
+        for parent in parents:
+            holder = getattr(holder, parent)
+        norm = getattr(holder, name)
+        setattr(holder, name, exchanged(norm, dyt, alpha_init))
+    return model
+
+
+def by_parent(model, dyt, alpha_init=0.5):
+    for parent in model.modules():
+        for name, norm in parent._modules.items():
+            if isinstance(norm, KINDS):
+                layer = parent._modules[name] = dyt(norm.normalized_shape[-1], alpha_init)
+                with torch.no_grad():
+                    for parameter, values in norm.named_parameters():
+                        getattr(layer, parameter).copy_(values)
+    return model
+
+
+def by_dictionary(model, dyt, alpha_init=0.5):
+    modules = dict(model.named_modules())
+    for path, norm in modules.items():
+        if isinstance(norm, KINDS):
+            layer = dyt(norm.normalized_shape, alpha_init=alpha_init)
+            if norm.weight is not None:
+                layer.weight = torch.nn.Parameter(norm.weight.detach().clone())
+            if isinstance(norm, torch.nn.LayerNorm) and norm.bias is not None:
+                layer.bias = torch.nn.Parameter(norm.bias.detach().clone())
+            parent, _, name = path.rpartition(".")
+            setattr(modules[parent], name, layer)
+    return model
+
+
+def with_own_layer(model, dyt, alpha_init=0.5):
+    class DyT(Tanh):
+        pass
+
+    return recursion()(model, DyT, alpha_init)
+
+
+@pytest.mark.parametrize("task", ["dyt/replace", "dyt/replaced"])
+@pytest.mark.parametrize("answer", [recursion(), by_path, by_parent, by_dictionary, with_own_layer])
+def test_norms_may_be_replaced_in_any_style(answer, task):
+    for seed in range(3):
+        verdict = judged(answer, task, seed)
+        assert verdict.passed, verdict.explain()
+
+
+def loop_over(modules, put, exchange=exchanged):
+    def replace_norms(model, dyt, alpha_init=0.5):
+        for path, module in modules(model):
+            if isinstance(module, KINDS):
+                put(model, path, exchange(module, dyt, alpha_init))
+        return model
+
+    return replace_norms
+
+
+def named_list(model):
+    return list(model.named_modules())
+
+
+def any_norm(model, dyt, alpha_init=0.5):
+    for name, child in model.named_children():
+        if "Norm" in type(child).__name__:
+            width = getattr(child, "normalized_shape", None) or [child.num_features]
+            layer = dyt(width[0], alpha_init)
+            layer.load_state_dict({k: v for k, v in child.named_parameters()}, strict=False)
+            setattr(model, name, layer)
+        any_norm(child, dyt, alpha_init)
+    return model
+
+
+def returns_in_the_loop(model, dyt, alpha_init=0.5):
+    for path, norm in model.named_modules():
+        if isinstance(norm, KINDS):
+            model.set_submodule(path, exchanged(norm, dyt, alpha_init))
+            return model
+
+
+def copied(model, dyt, alpha_init=0.5):
+    return recursion()(copy.deepcopy(model), dyt, alpha_init)
+
+
+def nothing_returned(model, dyt, alpha_init=0.5):
+    recursion()(model, dyt, alpha_init)
+
+
+def weights_alone(norm, dyt, alpha_init):
+    layer = bare(norm, dyt, alpha_init)
+    if norm.weight is not None:
+        layer.weight.data = norm.weight.data
+    return layer
+
+
+def norm_of_layer_norm_read(norm, dyt, alpha_init):
+    layer = bare(norm, dyt, alpha_init)
+    if norm.weight is not None:
+        layer.weight = torch.nn.Parameter(norm.weight)
+    if norm.bias is not None:
+        layer.bias = torch.nn.Parameter(norm.bias)
+    return layer
+
+
+REPLACED_WRONGLY = {
+    "direct_children_only": loop_over(lambda model: model.named_children(), setattr),
+    "first_norm_only": returns_in_the_loop,
+    "layer_norm_only": recursion(kinds=torch.nn.LayerNorm),
+    "batch_norm_replaced": any_norm,
+    "model_unchanged": loop_over(named_list, lambda model, path, layer: None),
+    "dotted_name": loop_over(named_list, setattr),
+    "changed_while_iterating": loop_over(lambda model: model.named_modules(), setattr),
+    "copy_changed": copied,
+    "model_not_returned": nothing_returned,
+    "default_alpha_everywhere": recursion(lambda norm, dyt, a: exchanged(norm, dyt, 0.5)),
+    "default_alpha_inside": recursion(given=lambda alpha_init: []),
+    "parameters_not_taken_over": recursion(bare),
+    "bias_not_taken_over": recursion(weights_alone),
+    "bias_of_rms_norm": recursion(norm_of_layer_norm_read),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED_WRONGLY)
+def test_norms_replaced_wrongly_are_named(name):
+    assert named(REPLACED_WRONGLY[name], "dyt/replace") == [name]
+
+
+def test_where_the_layers_stand_counts_by_itself():
+    for name in ("parameters_not_taken_over", "bias_not_taken_over"):
+        assert judged(REPLACED_WRONGLY[name], "dyt/replaced").passed
+    for name in ("direct_children_only", "layer_norm_only", "copy_changed"):
+        assert named(REPLACED_WRONGLY[name], "dyt/replaced") == [name]
+
+
+def recursion_that_returns_at_once(model, dyt, alpha_init=0.5):
+    for name, child in model.named_children():
+        if isinstance(child, KINDS):
+            setattr(model, name, exchanged(child, dyt, alpha_init))
+        else:
+            recursion_that_returns_at_once(child, dyt, alpha_init)
+        return model
+
+
+@pytest.mark.parametrize("answer", [lambda model, *_: model, recursion_that_returns_at_once])
+def test_a_model_that_keeps_its_norms_is_told(answer):
+    verdict = judged(answer, "dyt/replace")
+    assert [mistake.name for mistake in verdict.mistakes] == ["model_unchanged"]
+    assert "LayerNorm" in verdict.explain()

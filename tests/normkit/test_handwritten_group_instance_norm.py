@@ -64,9 +64,11 @@ def parts(x, num_groups, gamma, beta, eps):
 
 
 def torch_inside(x, num_groups, gamma, beta, eps):
-    gamma, beta = torch.tensor(gamma), torch.tensor(beta)
-    tensor = torch.tensor(x).to(gamma.dtype)
-    return torch.nn.functional.group_norm(tensor, num_groups, gamma, beta, eps).numpy()
+    gamma, beta = spread(torch.tensor(gamma), x), spread(torch.tensor(beta), x)
+    rows = torch.tensor(x).to(gamma.dtype).unflatten(1, (num_groups, -1)).flatten(2)
+    var, mean = torch.var_mean(rows, dim=-1, correction=0, keepdim=True)
+    xhat = ((rows - mean) * torch.rsqrt(var + eps)).reshape(x.shape)
+    return torch.addcmul(beta, gamma, xhat).numpy()
 
 
 def in_place_on_a_copy(x, num_groups, gamma, beta, eps):
@@ -82,32 +84,40 @@ def in_place_on_a_copy(x, num_groups, gamma, beta, eps):
 
 @pytest.mark.parametrize("answer", [reshape, loops, parts, torch_inside, in_place_on_a_copy])
 def test_right_functions_of_any_style_pass(answer):
-    passes(answer, "group_instance_norm/forward")
+    for part in ("forward", "images", "shapes"):
+        passes(answer, f"group_instance_norm/{part}")
 
 
-def autograd(dy, x, num_groups, gamma, eps):
-    x, gamma = torch.tensor(x).to(torch.tensor(dy).dtype), torch.tensor(gamma)
-    beta = torch.zeros_like(gamma).requires_grad_()
-    leaves = x.requires_grad_(), gamma.requires_grad_(), beta
-    torch.nn.functional.group_norm(x, num_groups, gamma, beta, eps).backward(torch.tensor(dy))
-    return [leaf.grad.numpy() for leaf in leaves]
+def jacobian(dy, x, num_groups, gamma, eps):
+    """The matrix of the derivatives of a group, times the gradient at its output."""
+    rows = x.reshape(len(x), num_groups, -1)
+    xhat, size = over(rows, -1, eps), rows.shape[-1]
+    r = 1 / np.sqrt(rows.var(-1)[..., None, None] + eps)
+    outer = xhat[..., :, None] * xhat[..., None, :]
+    matrix = r * (np.eye(size, dtype=xhat.dtype) - 1 / size - outer / size)
+    dx = np.einsum("ngi,ngij->ngj", (dy * spread(gamma, x)).reshape(rows.shape), matrix)
+    channels = (*x.shape[:2], -1)
+    dgamma = np.einsum("ncp,ncp->c", dy.reshape(channels), xhat.reshape(channels))
+    return dx.reshape(x.shape), dgamma, np.einsum("ncp->c", dy.reshape(channels))
 
 
-def of_layer_norm(dy, x, num_groups, gamma, eps):
-    """The gradient of layer normalisation, each group as one token."""
-    check(x, num_groups)
-    rows = (len(x), num_groups, -1)
-    dx, *_ = normkit.layer_norm_backward(
-        (dy * spread(gamma, x)).reshape(rows), x.reshape(rows), eps=eps
-    )
-    xhat = over(x.reshape(rows), -1, eps).reshape(x.shape)
-    others = (0, *range(2, x.ndim))
-    return dx.reshape(x.shape), (dy * xhat).sum(others), dy.sum(others)
+def loops_backward(dy, x, num_groups, gamma, eps):
+    size, others = x.shape[1] // num_groups, (0, *range(2, x.ndim))
+    dx, xhat = np.empty_like(dy), np.empty_like(dy)
+    for example in range(len(x)):
+        for start in range(0, x.shape[1], size):
+            at = example, slice(start, start + size)
+            r = (x[at].var() + eps) ** -0.5
+            xhat[at] = (x[at] - x[at].mean()) * r
+            dxhat = (dy[at].T * gamma[at[1]]).T
+            dx[at] = r * (dxhat - dxhat.mean() - xhat[at] * (dxhat * xhat[at]).mean())
+    return dx, (dy * xhat).sum(others), dy.sum(others)
 
 
-@pytest.mark.parametrize("answer", [autograd, of_layer_norm])
+@pytest.mark.parametrize("answer", [jacobian, loops_backward])
 def test_right_gradients_of_any_style_pass(answer):
-    passes(answer, "group_instance_norm/backward")
+    for part in ("backward", "dx", "dgamma_dbeta"):
+        passes(answer, f"group_instance_norm/{part}")
 
 
 PREDICTIONS, GROUPS_LIKE = combine("group_norm_identities")
@@ -333,7 +343,7 @@ def test_a_wrong_backward_pass_is_named(name):
 
 def summed(axes):
     def answer(dy, x, num_groups, gamma, eps):
-        dx, *_ = normkit.group_norm_backward(dy, x, num_groups, gamma, eps)
+        dx, *_ = loops_backward(dy, x, num_groups, gamma, eps)
         xhat = over(x.reshape(len(x), num_groups, -1), 2, eps).reshape(x.shape)
         return dx, np.sum(dy * xhat, axes(x)), np.sum(dy, axes(x))
 
@@ -409,6 +419,63 @@ def test_wrong_ideas_of_the_batch_are_named():
         "group_norm_declared_dependent",
         "inference_declared_dependent",
     ]
+
+
+# --- The parts of a task ----------------------------------------------------------------------
+
+
+PARTS = {
+    "forward": ("images", "shapes"),
+    "backward": ("dx", "dgamma_dbeta"),
+    "identities": ("identities_predictions", "identities_search"),
+    "batch": ("batch_predictions", "batch_experiment"),
+}
+
+
+def mistakes_in(task):
+    return {mistake.name for mistake in TASKS[f"group_instance_norm/{task}"].mistakes}
+
+
+@pytest.mark.parametrize("whole", PARTS)
+def test_every_mistake_shows_in_a_part(whole):
+    assert set.union(*map(mistakes_in, PARTS[whole])) == mistakes_in(whole)
+
+
+def test_a_part_knows_what_cannot_show_in_it():
+    missing = mistakes_in("forward") - mistakes_in("images")
+    assert missing == {"images_only", "remainder_ignored", "one_pass_variance"}
+    assert not mistakes_in("forward") - mistakes_in("shapes")
+    assert mistakes_in("backward") - mistakes_in("dgamma_dbeta") == {
+        *("detached_statistics", "mean_term_dropped", "xhat_term_dropped", "xhat_term_added"),
+        *("sums_instead_of_means", "r_forgotten", "gamma_forgotten_in_dx"),
+        *("gamma_outside_group_means", "means_of_batch_norm"),
+    }
+    assert mistakes_in("backward") - mistakes_in("dx") == {
+        *("dgamma_without_xhat", "dgamma_with_gamma", "gradients_not_summed"),
+        *("gradients_averaged", "gradients_over_examples", "gradients_over_positions"),
+        "gradients_per_group",
+    }
+    assert not mistakes_in("identities_predictions") & mistakes_in("identities_search")
+    assert not mistakes_in("batch_predictions") & mistakes_in("batch_experiment")
+
+
+def test_a_part_counts_by_itself():
+    halves = {
+        "dx": lambda *given: (jacobian(*given)[0], None, None),
+        "dgamma_dbeta": lambda *given: (None, *jacobian(*given)[1:]),
+        "images": lambda x, *given: torch_inside(x, *given) if x.ndim == 4 else None,
+        "shapes": lambda x, *given: reshape(x, *given) if x.ndim != 4 or x.shape[1] == 7 else None,
+        "identities_predictions": (PREDICTIONS, None),
+        "identities_search": ({}, GROUPS_LIKE),
+        "batch_predictions": (INDEPENDENT, None),
+        "batch_experiment": ({}, EXPERIMENT),
+    }
+    for whole, parts_of_it in PARTS.items():
+        for part in parts_of_it:
+            passes(halves[part], f"group_instance_norm/{part}")
+            for other in {whole, *parts_of_it} - {part}:
+                task = f"group_instance_norm/{other}"
+                assert not judge(observe(halves[part], task), task).passed
 
 
 # --- What the messages state ------------------------------------------------------------------

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from normkit.tasks import judge, observe
+from normkit import CharacterTransformer, Residual, deepnorm_constants, deepnorm_init
+from normkit.tasks import TASKS, judge, observe
 
 
 def judged(answer, task, seed=5):
@@ -237,6 +238,17 @@ def deep_with_a_bracket(x, attention, feed_forward, norms, alpha):
     return norms[1](alpha * (y + feed_forward(y)))
 
 
+def deep_on_a_scaled_stream(x, attention, feed_forward, norms, alpha):
+    x = alpha * x
+    x = alpha * norms[0](x + attention(x))
+    return norms[1](x + feed_forward(x))
+
+
+def deep_at_first(x, attention, feed_forward, norms, alpha):
+    x = norms[0](alpha * x + attention(x))
+    return norms[1](x + feed_forward(x))
+
+
 def peri_around_the_sum(x, attention, feed_forward, norms):
     y = norms[1](x + attention(norms[0](x)))
     return norms[3](y + feed_forward(norms[2](y)))
@@ -245,6 +257,12 @@ def peri_around_the_sum(x, attention, feed_forward, norms):
 def peri_that_is_pre(x, attention, feed_forward, norms):
     y = x + attention(norms[0](x))
     return y + feed_forward(norms[2](y))
+
+
+def peri_before_then_after(x, attention, feed_forward, norms):
+    before, after = norms[:2], norms[2:]
+    x = x + after[0](attention(before[0](x)))
+    return x + after[1](feed_forward(before[1](x)))
 
 
 def output_that_is_post(x, attention, feed_forward, norms):
@@ -280,6 +298,16 @@ class NormInForward(nn.Module):
         return x
 
 
+class NormForPostUnused(nn.Module):
+    def __init__(self, blocks, width, placement):
+        super().__init__()
+        self.blocks, self.norm = nn.Sequential(*blocks), nn.LayerNorm(width)
+        self.normalised = placement in ("post", "deep")
+
+    def forward(self, x):
+        return self.blocks(x) if self.normalised else self.norm(self.blocks(x))
+
+
 class NormForAll(LoopOverModules):
     def __init__(self, blocks, width, placement):
         super().__init__(blocks, width, "pre")
@@ -309,6 +337,10 @@ def encoder(n, m):
 
 def decoder(n, m):
     return (3 * m) ** 0.25, (12 * m) ** -0.25
+
+
+def without_a_root(n):
+    return (2 * n) ** 0.5, (8 * n) ** -0.5
 
 
 def tenths(n, m):
@@ -355,6 +387,12 @@ def only_scaled(attention, feed_forward, beta):
     for linear in (*attention.children(), *feed_forward.children()):
         if isinstance(linear, nn.Linear):
             linear.bias.data.zero_()
+
+
+def four_of_six(attention, feed_forward, beta):
+    for linear in (attention.v, attention.out, feed_forward.up, feed_forward.down):
+        nn.init.xavier_normal_(linear.weight, gain=beta)
+        nn.init.zeros_(linear.bias)
 
 
 def kaiming(attention, feed_forward, beta):
@@ -419,6 +457,12 @@ def same_character(model, tokens):
     return model.blocks[-1].branch.down.weight.grad.norm().item()
 
 
+def every_character(model, tokens):
+    model.zero_grad()
+    functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+    return model.blocks[-1].branch.down.weight.grad.norm()
+
+
 def clipped(model, tokens):
     trained(model, tokens)
     return nn.utils.clip_grad_norm_(model.parameters(), math.inf)
@@ -434,10 +478,14 @@ WRONG = [
     ("pre", post_in_a_loop, "post_instead"),
     ("deep", deep_weighing_branches, "alpha_on_branch"),
     ("deep", deep_with_a_bracket, "alpha_on_both"),
+    ("deep", deep_on_a_scaled_stream, "scaled_stream_read"),
+    ("deep", deep_at_first, "alpha_in_the_first_alone"),
+    ("peri", peri_before_then_after, "norms_by_their_end"),
     ("peri", peri_around_the_sum, "input_and_sum_normalised"),
     ("peri", peri_that_is_pre, "pre_instead"),
     ("output", output_that_is_post, "post_instead"),
     ("model", PlainList, "blocks_in_a_list"),
+    ("model", NormForPostUnused, "unused_norm_kept"),
     ("model", NormForAll, "final_norm_after_post"),
     ("model", NormInForward, "norm_made_in_forward"),
     ("model", lambda blocks, *_: nn.Sequential(*blocks), "final_norm_forgotten"),
@@ -455,12 +503,14 @@ WRONG = [
     ("init", scaled_by(twice), "gain_applied_twice"),
     ("init", scaled_by(by_variance), "gain_on_variance"),
     ("init", only_scaled, "queries_left_as_made"),
+    ("init", four_of_six, "queries_and_keys_untouched"),
     ("init", kaiming, "kaiming_instead"),
     ("qk_norm", attention_with(unit_length), "euclidean_norm"),
     ("qk_norm", attention_with(before="scaled"), "scaled_twice"),
     ("qk_norm", attention_with(values=unit_values), "values_normalised"),
     ("qk_norm", attention_with(causal=False), "future_visible"),
     ("gradient", forgetful, "gradients_accumulated"),
+    ("gradient", every_character, "whole_sequence_compared"),
     ("gradient", same_character, "targets_not_shifted"),
     ("gradient", lambda m, t: torch.linalg.norm(trained(m, t), ord=2), "spectral_norm"),
     ("gradient", lambda m, t: trained(m, t).pow(2).sum(), "root_forgotten"),
@@ -472,3 +522,58 @@ WRONG = [
 @pytest.mark.parametrize(("task", "answer", "name"), WRONG)
 def test_a_wrong_answer_is_named(task, answer, name):
     assert named(answer, task) == [name]
+
+
+# --- Ready-made answers, and parts ------------------------------------------------------------
+
+
+def as_tensors(function):
+    return lambda v: torch.from_numpy(function(v.numpy()))
+
+
+def ready_made_post(x, attention, feed_forward, norms):
+    y = torch.from_numpy(x)
+    for branch, norm in zip((attention, feed_forward), norms, strict=True):
+        made = {"norm": lambda *_, norm=norm, **__: as_tensors(norm)}
+        y = Residual(as_tensors(branch), x.shape[-1], "post", **made)(y)
+    return y.numpy()
+
+
+def ready_made_stack(blocks, width, placement):
+    model = CharacterTransformer(2, width, 1, 1, 1, placement)
+    return nn.Sequential(*blocks, model.final_norm)
+
+
+def ready_made_init(attention, feed_forward, beta):
+    deepnorm_init(nn.ModuleList([attention, feed_forward]), beta)
+
+
+SIDES = "one_side", "both_sides"
+READY = [
+    ("post", ready_made_post, "normkit.Residual"),
+    ("model", ready_made_stack, "normkit.CharacterTransformer"),
+    ("constants", deepnorm_constants, "normkit.deepnorm_constants"),
+    ("constants_one_side", deepnorm_constants, "normkit.deepnorm_constants"),
+    ("init", ready_made_init, "normkit.deepnorm_init"),
+]
+
+
+@pytest.mark.parametrize(("task", "answer", "name"), READY)
+def test_a_ready_made_answer_is_told_apart(task, answer, name):
+    verdict = judged(answer, task)
+    assert not verdict.passed and name in verdict.explain()
+
+
+def test_each_side_counts_by_itself():
+    for answer, lost in (
+        (constants(alone, tenths, decoder), "both_sides"),
+        (constants(without_a_root, encoder, decoder), "one_side"),
+    ):
+        passed = {side: judged(answer, f"constants_{side}").passed for side in SIDES}
+        assert passed == {side: side != lost for side in SIDES}
+
+
+def test_every_mistake_with_the_constants_shows_on_a_side():
+    known = [TASKS[f"placement/constants_{side}"].mistakes for side in SIDES]
+    assert {m for side in known for m in side} == set(TASKS["placement/constants"].mistakes)
+    assert {m.name for m in known[0]}.isdisjoint({"tenth_root", "sides_exchanged"})

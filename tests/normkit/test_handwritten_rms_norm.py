@@ -59,7 +59,7 @@ def in_place_on_a_copy(x, gamma, eps):
 def torch_inside(x, gamma, eps):
     gamma = torch.tensor(gamma)
     tensor = torch.tensor(x).to(gamma.dtype)
-    return torch.nn.functional.rms_norm(tensor, gamma.shape, gamma, eps).numpy()
+    return (gamma * tensor * torch.rsqrt(tensor.pow(2).mean(-1, keepdim=True) + eps)).numpy()
 
 
 @pytest.mark.parametrize("answer", [loops, einsum, in_place_on_a_copy, torch_inside])
@@ -84,11 +84,13 @@ def test_right_partial_functions_of_any_style_pass(answer):
     passes(answer, "rms_norm/partial")
 
 
-def autograd(dy, x, gamma, eps):
-    x, gamma = torch.tensor(x).to(torch.tensor(dy).dtype), torch.tensor(gamma)
-    leaves = x.requires_grad_(), gamma.requires_grad_()
-    torch.nn.functional.rms_norm(x, gamma.shape, gamma, eps).backward(torch.tensor(dy))
-    return [leaf.grad.numpy() for leaf in leaves]
+def jacobian(dy, x, gamma, eps):
+    r = 1 / rms(x, eps)
+    outer = (x * r)[..., :, None] * (x * r)[..., None, :]
+    matrix = r[..., None] * (np.eye(len(gamma), dtype=gamma.dtype) - outer / len(gamma))
+    dx = np.einsum("...i,...ij->...j", dy * gamma, matrix)
+    rows = -1, len(gamma)
+    return [dx, np.einsum("nd,nd->d", dy.reshape(rows), (x * r).reshape(rows))]
 
 
 def quotient_rule(dy, x, gamma, eps):
@@ -98,9 +100,21 @@ def quotient_rule(dy, x, gamma, eps):
     return dx, (dy * x / root).reshape(-1, len(gamma)).sum(0)
 
 
-@pytest.mark.parametrize("answer", [autograd, quotient_rule])
+@pytest.mark.parametrize("answer", [jacobian, quotient_rule])
 def test_right_gradients_of_any_style_pass(answer):
     passes(answer, "rms_norm/backward")
+
+
+def test_each_gradient_counts_by_itself():
+    for task, answer in (
+        ("rms_norm/dx", lambda *given: (quotient_rule(*given)[0], None)),
+        ("rms_norm/dgamma", lambda *given: (None, quotient_rule(*given)[1])),
+    ):
+        passes(answer, task)
+        assert not judge(observe(answer, "rms_norm/backward"), "rms_norm/backward").passed
+        for result in (None, np.ones(3)):
+            seen = observe(lambda *given, result=result: result, task)
+            assert not judge(seen, task).passed
 
 
 def wide_until_the_end(x, gamma, eps):
@@ -166,6 +180,33 @@ def test_a_right_fold_of_the_centring_passes():
     passes(projector, "rms_norm/fold_centring")
 
 
+def autograd(dy, x, gamma, eps):
+    dy, gamma = torch.tensor(dy), torch.tensor(gamma).requires_grad_()
+    x = torch.tensor(x).to(dy.dtype).requires_grad_()
+    y = gamma * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+    return [gradient.numpy() for gradient in torch.autograd.grad(y, (x, gamma), dy)]
+
+
+def functional(x, gamma, eps):
+    gamma = torch.tensor(gamma)
+    return torch.rms_norm(torch.tensor(x).to(gamma.dtype), gamma.shape, gamma, eps).numpy()
+
+
+@pytest.mark.parametrize(
+    ("task", "answer", "name"),
+    [
+        ("rms_norm/forward", normkit.rms_norm, "normkit.rms_norm"),
+        ("rms_norm/forward", functional, "torch.rms_norm"),
+        ("rms_norm/half", functional, "torch.rms_norm"),
+        ("rms_norm/backward", autograd, "torch.autograd.grad"),
+        ("rms_norm/layer_norm", lambda *a: normkit.layer_norm(*a[:-1]), "normkit.layer_norm"),
+    ],
+)
+def test_a_ready_made_answer_is_refused(task, answer, name):
+    difference = judge(observe(answer, task), task).difference
+    assert (difference.what, difference.name) == ("ready_made", name)
+
+
 # --- Wrong ------------------------------------------------------------------------------------
 
 
@@ -217,6 +258,7 @@ PARTIAL = {
     "rest_not_divided": partial(math.ceil, overwritten),
     "rest_dropped": partial(math.ceil, lambda x, g, r, k: (g * x / r)[..., :k]),
     "p_without_effect": lambda x, g, p, eps: g * x / rms(x, eps),
+    "k_of_tokens": lambda x, g, p, eps: g * x / rms(x[..., : math.ceil(len(x) * p)], eps),
     "last_features": lambda x, g, p, eps: (
         g * x / rms(x[..., x.shape[-1] - math.ceil(p * x.shape[-1]) :], eps)
     ),
@@ -266,16 +308,16 @@ def lost_when_partial(dy, x, gamma, p, eps):
 
 LAYER_NORM = {
     "not_centred": lambda x, g, b, eps, rms_norm: rms_norm(x, g, eps) + b,
-    "centred_afterwards": lambda x, g, b, eps, rms_norm: (
-        g * (n := rms_norm(x, np.ones_like(g), eps)) - g * mean(n) + b
+    "centred_afterwards": lambda x, g, b, eps, rms_norm: (y := rms_norm(x, g, eps)) - mean(y) + b,
+    "rms_norm_not_used": lambda x, g, b, eps, rms_norm: (
+        g * (x - mean(x)) / np.sqrt(x.var(-1, keepdims=True) + eps) + b
     ),
-    "rms_norm_not_used": lambda x, g, b, eps, rms_norm: normkit.layer_norm(x, g, b, eps),
     "mean_over_batch": lambda x, g, b, eps, rms_norm: rms_norm(x - x.mean(0), g, eps) + b,
     "gamma_twice": lambda x, g, b, eps, rms_norm: rms_norm(x - mean(x), g, eps) * g + b,
     "eps_not_passed": lambda x, g, b, eps, rms_norm: rms_norm(x - mean(x), g) + b,
     "beta_passed_through": lambda x, g, b, eps, rms_norm: rms_norm(x - mean(x) + b, g, eps),
     "normalised_twice": lambda x, g, b, eps, rms_norm: (
-        rms_norm(normkit.layer_norm(x, eps=eps), g, eps) + b
+        rms_norm((x - mean(x)) / rms(x - mean(x), eps), g, eps) + b
     ),
 }
 
@@ -322,7 +364,11 @@ CENTRING = {
 WRITTEN = [
     *(("rms_norm/forward", name, answer) for name in FORWARD for answer in FORWARD[name]),
     *(("rms_norm/partial", *item) for item in PARTIAL.items()),
-    *(("rms_norm/backward", name, backward(dx)) for name, dx in BACKWARD.items()),
+    *(
+        (task, name, backward(dx))
+        for task in ("rms_norm/backward", "rms_norm/dx")
+        for name, dx in BACKWARD.items()
+    ),
     ("rms_norm/partial_backward", "every_feature_projected", lost_when_partial),
     *(("rms_norm/layer_norm", *item) for item in LAYER_NORM.items()),
     *(("rms_norm/half", *item) for item in HALF.items()),

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from normkit.tasks import judge, observe
+from normkit.judging import differences
+from normkit.tasks import TASKS, judge, observe
 from normkit.variance import Moments, merge, moments, two_pass, welford
 
 
@@ -22,9 +23,22 @@ def named(answer, task):
 # --- Right answers ----------------------------------------------------------------------------
 
 
+def wide(x):
+    return x.astype(np.result_type(x, np.float32))
+
+
+def sum_of_squares(x):
+    """Of the deviations from the mean."""
+    return ((wide(x) - wide(x).mean(axis=0)) ** 2).sum(axis=0)
+
+
+def two_passes(x):
+    return sum_of_squares(x) / len(x)
+
+
 def shifted_by_the_first(x):
     """One pass over differences from x[0]: as good as two passes."""
-    d = x.astype(np.result_type(x, np.float32)) - x[0].astype(np.result_type(x, np.float32))
+    d = wide(x) - wide(x[0])
     return np.mean(d * d, axis=0) - np.mean(d, axis=0) ** 2
 
 
@@ -34,7 +48,8 @@ def einsum(x):
 
 
 def torch_inside(x):
-    return torch.from_numpy(x.astype(float)).var(dim=0, correction=0).numpy()
+    x = torch.from_numpy(x.astype(float))
+    return (x - x.mean(dim=0)).square().mean(dim=0).numpy()
 
 
 def in_place_on_a_copy(x):
@@ -46,7 +61,11 @@ def in_place_on_a_copy(x):
 
 def column_by_column(x):
     columns = x.reshape(len(x), -1).T.astype(float).tolist()
-    found = [statistics.pvariance(column) for column in columns]
+    means = [statistics.fmean(column) for column in columns]
+    found = [
+        math.fsum((value - mean) ** 2 for value in column) / len(column)
+        for column, mean in zip(columns, means, strict=True)
+    ]
     return np.array(found).reshape(x.shape[1:])
 
 
@@ -88,20 +107,36 @@ def unpacked(a, b):
     )
 
 
+def all_at_once(variance, numbers, offsets):
+    tried = [numbers + offset for offset in offsets]
+    right = np.array([np.var(x, dtype=float) for x in tried])
+    good = np.isclose([variance(x) for x in tried], right, rtol=0.1, atol=0)
+    return np.inf if good.all() else offsets[int(np.argmin(good))]
+
+
+def nan_asked_for(variance, numbers, offsets):
+    for offset in offsets:
+        x = numbers + offset
+        found, right = float(variance(x)), statistics.pvariance(x.astype(float).tolist())
+        if math.isnan(found) or not 0.9 * right <= found <= 1.1 * right:
+            return offset
+    return float("inf")
+
+
 VARIANCES = [
-    two_pass,
+    two_passes,
     shifted_by_the_first,
     einsum,
     torch_inside,
     in_place_on_a_copy,
     column_by_column,
-    lambda x: np.var(x, axis=0, dtype=np.result_type(x, np.float32)),
 ]
 RIGHT = {
     "stability/two_pass": VARIANCES,
     "stability/half": VARIANCES,
-    "stability/welford": [welford, streaming, starts_with_the_first, moments],
-    "stability/merge": [merge, merged_with_weights, unpacked],
+    "stability/welford": [streaming, starts_with_the_first],
+    "stability/merge": [merged_with_weights, unpacked],
+    "stability/limit": [all_at_once, nan_asked_for],
 }
 
 
@@ -112,6 +147,56 @@ def test_right_answers_of_any_style_pass(task, answer):
     for seed in range(3):
         verdict = judged(answer, task, seed)
         assert verdict.passed, verdict.explain()
+
+
+def torch_variance(x):
+    return torch.from_numpy(x.astype(float)).var(dim=0, correction=0).numpy()
+
+
+def python_variance(x):
+    columns = x.reshape(len(x), -1).T.astype(float).tolist()
+    return np.array([statistics.pvariance(column) for column in columns]).reshape(x.shape[1:])
+
+
+def compared_with_ours(variance, numbers, offsets):
+    for offset in offsets:
+        x = numbers + offset
+        if not abs(variance(x) / two_pass(x.astype(float)) - 1) <= 0.1:
+            return offset
+    return np.inf
+
+
+READY_MADE = {
+    "stability/two_pass": {
+        "normkit.variance.two_pass": two_pass,
+        "numpy.var": lambda x: np.var(x, axis=0, dtype=np.result_type(x, np.float32)),
+        "numpy.ndarray.var": lambda x: wide(x).var(axis=0),
+        "numpy.std": lambda x: np.std(wide(x), axis=0) ** 2,
+        "torch.Tensor.var": torch_variance,
+        "statistics.pvariance": python_variance,
+    },
+    "stability/half": {
+        "normkit.variance.moments": lambda x: moments(x).variance(),
+        "numpy.ndarray.var": lambda x: wide(x).var(axis=0),
+    },
+    "stability/welford": {
+        "normkit.variance.welford": welford,
+        "normkit.variance.moments": moments,
+        "numpy.var": lambda x: (len(x), wide(x).mean(axis=0), np.var(wide(x), axis=0) * len(x)),
+    },
+    "stability/merge": {"normkit.variance.merge": lambda a, b: merge(a, b)},
+    "stability/limit": {"normkit.variance.two_pass": compared_with_ours},
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "name"), [(task, name) for task, answers in READY_MADE.items() for name in answers]
+)
+def test_right_answers_that_are_ready_made_are_refused(task, name):
+    answer, task = READY_MADE[task][name], TASKS[task]
+    observation = observe(answer, task, 5)
+    assert observation.ready_made == [name] and not any(differences(observation, task, 5))
+    assert judge(observation, task, 5).difference.what == "ready_made"
 
 
 # --- Wrong answers ----------------------------------------------------------------------------
@@ -149,6 +234,21 @@ def merging(mean, m2):
     return answer
 
 
+def searching(failed, dtype=None):
+    def answer(variance, numbers, offsets):
+        for offset in offsets if dtype is None else np.array(offsets, dtype):
+            x = numbers + offset
+            if failed(variance(x), x, numbers):
+                return offset
+        return np.inf
+
+    return answer
+
+
+def off(found, x, numbers):
+    return not abs(found / x.astype(float).var() - 1) <= 0.1
+
+
 def right_mean(a, b, n):
     return (a.n * a.mean + b.n * b.mean) / n
 
@@ -159,21 +259,25 @@ WRONG = {
         "one_pass_clipped": lambda x: np.clip(
             np.einsum("n...,n...->...", x, x) / len(x) - x.mean(axis=0) ** 2, 0, None
         ),
-        "divided_by_n_minus_1": lambda x: np.var(x, axis=0, ddof=1),
-        "along_the_last_axis": lambda x: x.var(axis=-1),
+        "divided_by_n_minus_1": lambda x: sum_of_squares(x) / (len(x) - 1),
+        "along_the_last_axis": lambda x: np.square(x - x.mean(axis=-1, keepdims=True)).mean(
+            axis=-1
+        ),
         "over_everything": lambda x: ((x - x.mean()) ** 2).mean(),
-        "standard_deviation": lambda x: np.std(x, axis=0),
+        "standard_deviation": lambda x: np.sqrt(two_passes(x)),
         "about_the_first_value": lambda x: ((x - x[0]) ** 2).mean(axis=0),
     },
     "stability/half": {
         "all_in_half": lambda x: ((x - x.mean(axis=0)) ** 2).mean(axis=0).astype(float),
-        "result_in_half": lambda x: two_pass(x).astype(x.dtype),
+        "result_in_half": lambda x: two_passes(x).astype(x.dtype),
         "squares_in_half": lambda x: np.mean(
             (x - x.mean(axis=0, dtype=np.result_type(x, "f4"))).astype(x.dtype) ** 2,
             axis=0,
             dtype=np.result_type(x, "f4"),
         ),
-        "sums_in_half": lambda x: np.var(x, axis=0),
+        "sums_in_half": lambda x: np.add.reduce((x - np.add.reduce(x) / len(x)) ** 2) / len(x),
+        "mean_always_float32": lambda x: ((x - x.mean(axis=0, dtype="f4")) ** 2).mean(axis=0),
+        "always_float32": lambda x: ((np.float32(x) - np.float32(x).mean(0)) ** 2).mean(0),
         "one_pass": lambda x: (
             np.mean(x.astype(np.result_type(x, "f4")) ** 2, axis=0)
             - np.mean(x.astype(np.result_type(x, "f4")), axis=0) ** 2
@@ -185,8 +289,11 @@ WRONG = {
             lambda n, mean, m2, v: (n + 1, mean + (v - mean) / (n + 1), m2 + (v - mean) ** 2)
         ),
         "sums_of_squares": running_sums,
-        "m2_divided_by_n": lambda x: (len(x), x.mean(axis=0), x.var(axis=0)),
-        "m2_divided_by_n_minus_1": lambda x: (len(x), x.mean(axis=0), x.var(axis=0, ddof=1)),
+        "m2_divided_by_n": lambda x: (len(x), x.mean(axis=0), two_passes(x)),
+        "m2_divided_by_n_minus_1": lambda x: (
+            *(len(x), x.mean(axis=0)),
+            sum_of_squares(x) / (len(x) - 1),
+        ),
         "halfway_to_the_value": online(
             lambda n, m, m2, v: (n + 1, 0.5 * m + 0.5 * v, m2 + (v - m) * (v - (m + v) / 2))
         ),
@@ -215,6 +322,19 @@ WRONG = {
             a.m2 + b.m2 + (b.mean - a.mean) ** 2 * (a.n * b.n / (a.n + b.n)),
         ),
     },
+    "stability/limit": {
+        "nan_passes": searching(lambda found, x, _: abs(found / np.var(x.astype(float)) - 1) > 0.1),
+        "too_small_passes": searching(lambda found, x, _: not found / x.astype(float).var() <= 1.1),
+        "too_large_passes": searching(lambda found, x, _: not found >= 0.9 * x.astype(float).var()),
+        "absolute_error": searching(
+            lambda found, x, _: not abs(found - np.var(x, dtype=float)) <= 0.1
+        ),
+        "before_the_offset": searching(lambda found, _, numbers: off(found, numbers, None)),
+        "right_in_the_same_dtype": searching(
+            lambda found, x, _: not abs(found - x.var()) / x.var() <= 0.1
+        ),
+        "tried_in_float64": searching(off, dtype=int),
+    },
 }
 
 
@@ -223,6 +343,11 @@ WRONG = {
 )
 def test_a_wrong_answer_is_named(task, name):
     assert named(WRONG[task][name], task) == [name]
+
+
+def test_nothing_is_near_infinity():
+    answer = searching(lambda found, x, _: not abs(found - x.var()) <= 0.1 * x.var())
+    assert not judged(answer, "stability/limit").passed
 
 
 def test_two_mistakes_by_hand_are_both_named():
@@ -244,7 +369,7 @@ def test_sums_in_half_are_named_in_any_order(answer):
 
 def test_shifting_by_the_mean_in_place_is_seen():
     def answer(x):
-        variance = two_pass(x)
+        variance = two_passes(x)
         x -= x.mean(axis=0).astype(x.dtype)
         return variance
 
@@ -253,11 +378,11 @@ def test_shifting_by_the_mean_in_place_is_seen():
 
 def test_more_digits_and_other_numbers_are_welcome():
     def pythons(x):
-        n, mean, m2 = welford(x)
+        n, mean, m2 = streaming(x)
         return np.int64(n), np.asarray(mean, dtype=float), np.asarray(m2, dtype=float)
 
     assert judged(pythons, "stability/welford").passed
-    assert judged(lambda x: two_pass(x.astype(float)), "stability/half").passed
+    assert judged(lambda x: two_passes(x.astype(float)), "stability/half").passed
 
 
 def test_a_single_chunk_of_numbers_is_told():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from normkit import diagnose, layer_norm, messages, speak
-from normkit.mistakes import MISTAKES
+from normkit import diagnose, messages, speak
+from normkit.mistakes import MISTAKES, combine
 
 PO = """
 msgid ""
@@ -38,7 +38,7 @@ def catalogue(tmp_path, monkeypatch):
 
 def test_feedback_speaks_the_language_of_the_notebook(catalogue, capsys):
     assert speak(french) is french
-    diagnose(layer_norm, "layer_norm/forward")
+    diagnose(combine("layer_norm"), "layer_norm/forward")
     assert capsys.readouterr().out == "✓ layer_norm/forward : juste sur les 13 entrées.\n"
     diagnose(MISTAKES[0].wrong, "layer_norm/forward")
     assert "fr/layer_norm.html#ln-mistake-unbiased-variance" in capsys.readouterr().out

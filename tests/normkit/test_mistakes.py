@@ -69,7 +69,8 @@ def test_two_mistakes_at_once_are_explained(name):
         if not verdict.passed:
             assert verdict.mistakes, [m.name for m in pair]
         told += set(verdict.mistakes) == set(pair)
-    assert told > len(sample) / 2  # others hide each other: one fails before the second shows
+    # The others hide each other: one fails before the second shows
+    assert told > len(sample) / 2 or not sample
 
 
 def named(task, *names):

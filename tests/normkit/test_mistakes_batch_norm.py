@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from normkit.mistakes import combine, mistakes_of
-from normkit.tasks import TASKS
+from normkit.tasks import TASKS, judge, observe
 
 COLUMNS = np.array([[1.0, 2], [3, 6], [5, 4], [7, 8]])
 PLAIN = np.ones(2), np.zeros(2), np.zeros(2), np.ones(2)
@@ -93,3 +93,40 @@ def test_the_worked_folds_can_be_redone_by_hand():
     weight, bias = fold(*second)
     np.testing.assert_array_equal(weight, [[2, 4, 6], [0, 3, 12]])
     np.testing.assert_array_equal(bias, [5, 8])
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "right"),
+    [
+        (
+            "rows",
+            "forward",
+            "first_axis_only sequences_forgotten statistics_on_last_axis gamma_on_last_axis "
+            "channels_last reshaped_to_rows",
+        ),
+        (
+            "statistics",
+            "running",
+            "eps_outside_root no_eps fixed_eps no_root mean_not_subtracted gamma_forgotten "
+            "beta_forgotten beta_before_gamma unbiased_variance sum_of_squares one_pass_variance "
+            "running_in_training old_running_in_training",
+        ),
+        (
+            "backward_inference",
+            "backward",
+            "unbiased_variance sum_of_squares one_pass_variance detached_statistics "
+            "mean_term_dropped xhat_term_dropped xhat_term_added sums_instead_of_means "
+            "statistics_on_last_axis inference_formula_always running_statistics_in_dx "
+            "divided_by_examples factor_two_lost factor_half_lost",
+        ),
+    ],
+)
+def test_a_part_is_lost_by_its_own_mistakes_only(part, whole, right):
+    task, kept = TASKS[f"batch_norm/{part}"], set()
+    for mistake in TASKS[f"batch_norm/{whole}"].mistakes:
+        verdict = judge(observe(combine(task.algorithm, mistake), task), task)
+        if verdict.passed:
+            kept.add(mistake.name)
+        else:
+            assert len(verdict.mistakes) == 1, mistake.name
+    assert kept == set(right.split())

@@ -74,3 +74,15 @@ def test_the_shared_mistakes_reach_both_layers():
         made = {mistake.name for mistake in mistakes_of(name)}
         assert {"plain_tensors", "gamma_per_example", "alpha_per_feature"} <= made
     assert {"gradients_over_features"} <= {m.name for m in mistakes_of("dyt_backward")}
+
+
+@pytest.mark.parametrize("part", ["dx", "dalpha", "dgamma_dbeta"])
+def test_the_chain_of_one_gradient_holds_what_its_mistakes_need(part):
+    given = np.ones((2, 3)), np.ones((2, 3)), 0.5, np.ones(3)
+    for mistake in mistakes_of(f"dyt_{part}"):
+        whole = mistake in mistakes_of("dyt_backward")
+        results = combine(f"dyt_{part}", mistake)(*given)
+        expected = combine("dyt_backward", mistake)(*given)
+        assert whole and any(result is not None for result in results)
+        for result, same in zip(results, expected, strict=True):
+            np.testing.assert_allclose(same if result is None else result, same)

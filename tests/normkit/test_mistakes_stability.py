@@ -46,6 +46,16 @@ def test_numbers_of_half_precision():
     assert combine("half_precision")(x) == 1 and wrong("half_precision")["mean_in_half"](x) == 2
     assert np.spacing(np.float16(2048)) == 2
 
+    x = np.array([40_000_000.0, 40_000_002])
+    assert np.float32(x[1]) == x[0] and wrong("half_precision")["always_float32"](x) == 0
+    assert combine("half_precision")(x) == 1 and np.mean(x, dtype=np.float32) == x[0]
+
+
+def test_numbers_of_the_limit():
+    assert np.float16(5003) == 5004 and np.spacing(np.float16(5000)) == 4
+    single = np.zeros(1, dtype=np.float32)
+    assert (single + np.array([1])[0]).dtype == float and (single + 1).dtype == np.float32
+
 
 def test_numbers_of_welford():
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,0 +1,175 @@
+"""What a class did: points for each task, mistakes and how many made them, what nobody solved.
+
+`python -m classroom.report ASSIGNMENT`, after `nbgrader autograde ASSIGNMENT`, writes a page of
+HTML and a CSV into `reports/`. The mistakes are those that the graded notebooks name: nothing
+runs again.
+"""
+
+import argparse
+import csv
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+import jinja2
+import nbformat
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import is_grade
+from traitlets.config import PyFileConfigLoader
+
+from normkit.messages import LANGUAGES, translator
+from normkit.mistakes import Mistake
+from normkit.tasks import TASKS
+
+TEMPLATE = Path(__file__).parent / "templates/report.html.j2"
+VERDICT = re.compile(r"✗ (\w+/\w+)")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What a student did in one graded cell."""
+
+    student: str
+    test: str
+    points: float
+    most: float
+    mistakes: tuple[Mistake, ...] = ()
+
+
+def report(assignment: str, language: str = "en", folder: Path = Path("reports")) -> list[Path]:
+    """Write the report on an assignment of the course in this folder; return its two files."""
+    attempts = list(read(course(), assignment))
+    if not attempts:
+        raise SystemExit(f"Nothing is graded yet: nbgrader autograde {assignment}")
+    folder.mkdir(parents=True, exist_ok=True)
+    page, table = folder / f"{assignment}.html", folder / f"{assignment}.csv"
+    page.write_text(as_page(assignment, attempts, language), encoding="utf-8")
+    with table.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["student", "test", "points", "of", "mistakes"])
+        for a in attempts:
+            made = " ".join(mistake.name for mistake in a.mistakes)
+            rows.writerow([a.student, a.test, f"{a.points:g}", f"{a.most:g}", made])
+    return [page, table]
+
+
+def course() -> CourseDirectory:
+    """The course in this folder, as nbgrader knows it."""
+    config = PyFileConfigLoader("nbgrader_config.py", os.getcwd()).load_config()
+    return CourseDirectory(config=config)
+
+
+def read(course: CourseDirectory, assignment: str) -> Iterator[Attempt]:
+    """All that was graded: every graded cell of every student, with the mistakes named there."""
+    with Gradebook(course.db_url) as gradebook:
+        try:
+            submissions = gradebook.find_assignment(assignment).submissions
+        except MissingEntry:
+            raise SystemExit(f"The gradebook in {course.db_url} knows no {assignment}.") from None
+        for submission in sorted(submissions, key=lambda s: s.student.id):
+            student = submission.student.id
+            graded = course.format_path(course.autograded_directory, student, assignment)
+            for notebook in submission.notebooks:
+                named = named_mistakes(Path(graded, f"{notebook.name}.ipynb"))
+                order = {name: place for place, name in enumerate(named)}
+                for grade in sorted(notebook.grades, key=lambda grade: order.get(grade.name, 99)):
+                    made = named.get(grade.name, ())
+                    yield Attempt(student, grade.name, grade.score, grade.max_score, made)
+
+
+def named_mistakes(path: Path) -> dict[str, tuple[Mistake, ...]]:
+    """The mistakes that a graded notebook names, by the test in or before which they stand."""
+    if not path.exists():
+        return {}
+    named, said = {}, ""
+    for cell in nbformat.read(path, as_version=4).cells:
+        said += "\n".join(map(text_of, cell.get("outputs", [])))
+        if is_grade(cell):
+            named[cell.metadata.nbgrader["grade_id"]] = mistakes_in(said)
+            said = ""
+    return named
+
+
+def text_of(output: nbformat.NotebookNode) -> str:
+    """What an output says."""
+    return output.get("text") or output.get("evalue") or ""
+
+
+def mistakes_in(said: str) -> tuple[Mistake, ...]:
+    """The mistakes that verdicts describe, in whatever language."""
+    tasks = [TASKS[name] for name in VERDICT.findall(said) if name in TASKS]
+    told = _solid(said)
+    return tuple(
+        mistake
+        for mistake in dict.fromkeys(mistake for task in tasks for mistake in task.mistakes)
+        if any(_solid(translator(language)(mistake.message)) in told for language in LANGUAGES)
+    )
+
+
+def _solid(text: str) -> str:
+    """Text without spaces and line ends: feedback is wrapped."""
+    return "".join(text.split())
+
+
+def as_page(assignment: str, attempts: list[Attempt], language: str) -> str:
+    """The report as a page of HTML, in a language."""
+    by_test: dict[str, list[Attempt]] = {}
+    made: dict[Mistake, set[str]] = {}
+    for attempt in attempts:
+        by_test.setdefault(attempt.test, []).append(attempt)
+        for mistake in attempt.mistakes:
+            made.setdefault(mistake, set()).add(attempt.student)
+    tests = [summary(test, of) for test, of in by_test.items()]
+    students = {attempt.student for attempt in attempts}
+    template = jinja2.Template(TEMPLATE.read_text("utf-8"), autoescape=True)
+    return template.render(
+        assignment=assignment,
+        language=language,
+        say=translator(language),
+        count=len(students),
+        mean=sum(test["mean"] for test in tests),
+        most=sum(test["most"] for test in tests),
+        tests=tests,
+        unsolved=[test["name"] for test in tests if not test["full"]],
+        mistakes=sorted(made.items(), key=lambda item: (-len(item[1]), item[0].name)),
+        address=address(language),
+    )
+
+
+def summary(test: str, attempts: list[Attempt]) -> dict:
+    """How a class did in one test."""
+    points, most = [attempt.points for attempt in attempts], attempts[0].most
+    return {
+        "name": test.removeprefix("test_"),
+        "most": most,
+        "mean": mean(points),
+        "full": sum(p >= most for p in points),
+        "none": sum(p <= 0 for p in points),
+    }
+
+
+def address(language: str) -> Callable[[Mistake], str]:
+    """Where the book explains a mistake; nowhere if nobody said where the book is."""
+    book = os.environ.get("NORMKIT_BOOK", "")
+    return lambda m: f"{book}{language}/{m.page}.html#{m.label}" if book else ""
+
+
+def main() -> None:
+    """Write the report that the command line asks for."""
+    parser = argparse.ArgumentParser(prog="classroom.report", description=__doc__)
+    parser.add_argument("assignment")
+    parser.add_argument("--language", choices=LANGUAGES, default=LANGUAGES[0])
+    parser.add_argument("--to", type=Path, default=Path("reports"), help="the folder to write")
+    chosen = parser.parse_args()
+    sys.path.insert(0, os.getcwd())  # nbgrader_config.py may import from the course
+    for path in report(chosen.assignment, chosen.language, chosen.to):
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
