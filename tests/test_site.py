@@ -5,10 +5,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import pytest
+import yaml
 from bs4 import BeautifulSoup
+from pypdf import PdfReader
 
 from press import LANGUAGES
 from press.__main__ import SITE, site
+from press.printed import NAME, browser
 
 NAMES = {"DeepNorm", "OLMo 2", "Peri", "Post", "Pre"}  # the same in every language
 
@@ -98,3 +101,29 @@ def test_every_mistake_leads_to_its_place_in_the_book(pages):
             assert pages[SITE / language / f"{mistake.page}.html"].find(id=mistake.label), (
                 mistake.name
             )
+
+
+def test_every_assignment_can_be_downloaded_in_every_language(pages):
+    for language in LANGUAGES:
+        links = [a["href"] for a in pages[SITE / language / "exercises.html"].select("a[download]")]
+        names = {Path(link).name for link in links if link.endswith(".zip")}
+        assert names == {f"{path.stem}.zip" for path in Path("solutions").glob("*.md")}
+
+
+def test_no_solution_travels_with_the_site(pages):
+    for file in SITE.rglob("*"):
+        if file.suffix in {".html", ".ipynb", ".js", ".txt"}:
+            assert "BEGIN SOLUTION" not in file.read_text("utf-8"), file
+
+
+@pytest.mark.skipif(browser() is None, reason="no Chromium or Chrome on this machine")
+def test_the_file_to_print_holds_every_page_in_order(pages):
+    contents = yaml.safe_load(Path("_toc.yml").read_text())
+    listed = [c["file"] for part in contents["parts"] for c in part["chapters"]]
+    for language in LANGUAGES:
+        printed = PdfReader(SITE / language / NAME)
+        titles = [pages[SITE / language / f"{name}.html"].select_one("h1") for name in listed]
+        for title in titles:
+            title.select_one(".headerlink").extract()
+        outline = [entry["/Title"] for entry in printed.outline if not isinstance(entry, list)]
+        assert outline[1:] == [title.get_text().strip() for title in titles]

@@ -1,0 +1,52 @@
+"""What a student downloads: the released notebook and the package, nothing that gives answers."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from press import LANGUAGES
+from press.packs import packs
+from press.stage import EXERCISES
+
+ROOT = Path(__file__).parents[2]
+SOLUTIONS = sorted(path.stem for path in (ROOT / "solutions").glob("*.md"))
+
+
+@pytest.fixture(params=LANGUAGES)
+def zips(request, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    found = dict(packs(EXERCISES / request.param, lambda name: f"# {name} {request.param}\n"))
+    return request.param, {
+        name: zipfile.ZipFile(io.BytesIO(content)) for name, content in found.items()
+    }
+
+
+def test_there_is_one_for_each_assignment(zips):
+    assert sorted(zips[1]) == [f"{name}.zip" for name in SOLUTIONS]
+
+
+def test_it_holds_the_notebook_of_the_language_and_what_installs_normkit(zips):
+    language, found = zips
+    for name in SOLUTIONS:
+        archive = found[f"{name}.zip"]
+        released = EXERCISES / language / name / f"{name}.ipynb"
+        assert archive.read(f"{name}/{name}.ipynb") == released.read_bytes()
+        assert archive.read(f"{name}/README.md").decode() == f"# {name} {language}\n"
+        assert archive.read(f"{name}/pyproject.toml") == Path("pyproject.toml").read_bytes()
+        held = {entry.removeprefix(f"{name}/") for entry in archive.namelist()}
+        wanted = {path.as_posix() for path in Path("normkit").rglob("*.py")}
+        assert wanted | {"locale/fr/normkit.po", "locale/zh/normkit.po"} < held
+
+
+def test_no_answer_and_no_hidden_test_travels_with_it(zips):
+    for archive in zips[1].values():
+        for entry in archive.namelist():
+            text = archive.read(entry).decode("utf-8")
+            assert "BEGIN SOLUTION" not in text and "BEGIN HIDDEN" not in text, entry
+
+
+def test_the_same_files_make_the_same_zip(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert list(packs(EXERCISES / "en", str)) == list(packs(EXERCISES / "en", str))
