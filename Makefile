@@ -5,6 +5,8 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 export PYTHONUTF8 := 1
+# pages and tests already share the cores: threads of their own would wait for each other
+export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := all
 .PHONY: all test serve bench messages english exercises solutions report mutants clean help
