@@ -1,0 +1,36 @@
+"""Formula, code and test of the same thing lead to each other."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import normkit
+import normkit.equinox
+
+ROOT = Path(__file__).parents[2]
+SEE = re.compile(r"See: ([\w-]+) in (book/\w+\.md); (tests/normkit/\w+\.py)\.")
+EVERYWHERE = {name: getattr(normkit, name) for name in normkit.__all__}
+EVERYWHERE |= {f"variance.{name}": getattr(normkit.variance, name) for name in ("merge", "welford")}
+EVERYWHERE |= {f"equinox.{n}": getattr(normkit.equinox, n) for n in ("LayerNorm", "BatchNorm")}
+FORMULAS = {n: thing for n, thing in EVERYWHERE.items() if "$$" in (inspect.getdoc(thing) or "")}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_the_code_names_its_formula_and_its_test(name):
+    label, page, test = SEE.search(inspect.getdoc(FORMULAS[name])).groups()
+    assert f"\n({label})=\n" in (ROOT / page).read_text("utf-8")
+    assert name.split(".")[-1] in (ROOT / test).read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", [name for name in FORMULAS if "." not in name])
+def test_a_chapter_leads_to_the_code(name):
+    slug = name.lower().replace("_", "-")
+    kind = "class-" if isinstance(FORMULAS[name], type) else ""
+    pages = (path.read_text("utf-8") for path in (ROOT / "book").glob("*.md"))
+    assert any(f"(#api-{kind}{slug})" in page for page in pages)
+
+
+def test_there_are_formulas():
+    assert len(FORMULAS) > 20
