@@ -39,6 +39,15 @@ VARIANCES = (
     *(f"torch.{name}" for name in ("var", "std", "var_mean", "std_mean", "cov")),
     *(f"statistics.{kind}{name}" for kind in ("", "p") for name in ("variance", "stdev")),
 )
+SUMS = (
+    *(
+        f"{kind}.{n}"
+        for kind in ("numpy", "numpy.ndarray", "torch.Tensor")
+        for n in ("mean", "sum")
+    ),
+    *("numpy.average", "torch.mean", "torch.sum", "statistics.mean", "statistics.fmean"),
+    *("builtins.sum", "math.fsum"),
+)
 OURS = "normkit"  # every public function and layer of the package
 READY_MADE = (OURS, *NORMS, *GRADIENTS)
 

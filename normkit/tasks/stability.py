@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from normkit.by_hand import OURS, VARIANCES
+from normkit.by_hand import OURS, SUMS, VARIANCES
 from normkit.messages import N_
 from normkit.mistakes import combine
 from normkit.observing import Named, Probe, Task, add, parts
@@ -213,7 +213,7 @@ add(
     ),
     Task(
         "stability/welford",
-        by_hand=(OURS, *VARIANCES),
+        by_hand=(OURS, *VARIANCES, *SUMS),
         algorithm="welford",
         use=_use_welford,
         reference=lambda: welford,
