@@ -58,7 +58,7 @@ def test_a_mistake_fails_its_task_and_is_named(name, mistake):
     assert len(verdict.explain().splitlines()) <= 9
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.at_once > 1])
 def test_two_mistakes_at_once_are_explained(name):
     task, told = TASKS[name], 0
     pairs = list(itertools.combinations(task.mistakes, 2))
@@ -70,7 +70,7 @@ def test_two_mistakes_at_once_are_explained(name):
             assert verdict.mistakes, [m.name for m in pair]
         told += set(verdict.mistakes) == set(pair)
     # The others hide each other: one fails before the second shows
-    assert told > len(sample) / 2 or not sample or task.at_once == 1
+    assert told > len(sample) / 2 or not sample
 
 
 def named(task, *names):
