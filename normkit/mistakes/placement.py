@@ -531,7 +531,7 @@ class norm_shared:
 class stale_stream:
     message = N_(
         "The second sub-layer adds its branch to the input of the block, so what the attention "
-        "added to the stream is lost. Write y for the output of the first sub-layer, and use y, "
+        "added to the stream is lost. Write u for the output of the first sub-layer, and use u, "
         "not x, in the second."
     )
 
