@@ -22,7 +22,7 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import is_grade
 from traitlets.config import PyFileConfigLoader
 
-from normkit.messages import LANGUAGES, translator
+from normkit.messages import LANGUAGES, book, translator
 from normkit.mistakes import Mistake
 from normkit.tasks import TASKS
 
@@ -155,8 +155,7 @@ def summary(test: str, attempts: list[Attempt]) -> dict:
 
 def address(language: str) -> Callable[[Mistake], str]:
     """Where the book explains a mistake; nowhere if nobody said where the book is."""
-    book = os.environ.get("NORMKIT_BOOK", "")
-    return lambda m: f"{book}{language}/{m.page}.html#{m.label}" if book else ""
+    return lambda m: f"{book()}{language}/{m.page}.html#{m.label}" if book() else ""
 
 
 def main() -> None:

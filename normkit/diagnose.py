@@ -16,7 +16,7 @@ def diagnose(answer: Any, task: Task | str, seed: int = 0) -> None:
     >>> def dyt(x, alpha, gamma, beta):
     ...     return gamma * np.tanh(alpha * x) + beta
     >>> diagnose(dyt, "dyt/forward")
-    ✓ dyt/forward: right on all 13 inputs.
+    ✓ dyt/forward: right in all 13 checks.
     """
     print(_verdict(answer, task, seed).explain(current_language()))
 

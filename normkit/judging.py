@@ -4,15 +4,15 @@ No student's code runs here: the inputs are drawn again from the seed.
 """
 
 import itertools
-import os
-from collections.abc import Mapping
+import re
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import wcwidth
 
-from normkit.messages import N_, translator
+from normkit.messages import N_, book, translator
 from normkit.mistakes import Mistake, combine
 from normkit.observing import Observation, Probe, Result, Task, find, observe, run_probe
 
@@ -30,12 +30,20 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement: passed, or the mistakes that explain all results, and what first differs."""
+    """The judgement: passed, or the mistakes that explain the results, and what first differs.
+
+    alone: the only result that the mistakes explain. right: the results that are right on all
+    probes. missing: those that are None. changed: the inputs that were changed in place.
+    """
 
     task: Task
     count: int
     difference: Difference | None = None
     mistakes: tuple[Mistake, ...] = ()
+    alone: str = ""
+    right: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -45,11 +53,15 @@ class Verdict:
         """The verdict in words, with numbers and where to read on; at most about ten lines."""
         _ = translator(language)
         if self.passed:
-            text = _("✓ {task}: right on all {count} inputs.")
+            text = (
+                _("✓ {task}: right in all {count} checks.")
+                if self.count > 1
+                else _("✓ {task}: right.")
+            )
             return text.format(task=self.task.name, count=self.count)
         lines = [_("✗ {task}: not right yet.").format(task=self.task.name)]
-        lines += _advice(self, _)
-        if self.difference.what != "ready_made":
+        lines += [*_progress(self, _), *_advice(self, _)]
+        if self.difference.what not in ("ready_made", "missing"):
             lines += _evidence(self, _)
         lines += [_("Read on: {address}").format(address=_address(self, language))]
         return "\n".join(lines)
@@ -62,11 +74,9 @@ def judge(observation: Observation, task: Task | str, seed: int = 0) -> Verdict:
     if observation.ready_made:
         name = observation.ready_made[0]
         return Verdict(task, len(found), Difference("ready_made", task.draw(seed)[0], name))
-    first = next(filter(None, found), None)
-    if first is None:
+    if not any(found):
         return Verdict(task, len(found))
-    mistakes = _explaining(task, task.draw(seed), observation.results)
-    return Verdict(task, len(found), first, mistakes)
+    return _diagnosed(task, task.draw(seed), observation.results, _right(task, seed))
 
 
 def differences(observation: Observation, task: Task, seed: int = 0) -> list[Difference | None]:
@@ -74,33 +84,112 @@ def differences(observation: Observation, task: Task, seed: int = 0) -> list[Dif
     probes, seen = task.draw(seed), observation.results
     if len(seen) != len(probes):
         raise ValueError(f"{task.name} has {len(probes)} probes, but {len(seen)} were observed.")
-    right = observe(task.reference(), task, seed).results
+    return _differences(task, probes, seen, _right(task, seed))
+
+
+def _right(task: Task, seed: int) -> list[Result]:
+    return observe(task.reference(), task, seed).results
+
+
+def _differences(task, probes, seen, right) -> list[Difference | None]:
     return list(map(_difference, itertools.repeat(task), probes, seen, right))
 
 
-def _explaining(task: Task, probes, seen) -> tuple[Mistake, ...]:
+def _diagnosed(task: Task, probes, seen, right) -> Verdict:
+    """What explains all results; else those that are not None; else the first wrong one alone."""
+    first = next(filter(None, _differences(task, probes, seen, right)))
+    verdict = Verdict(task, len(probes), first)
+    if mistakes := _explaining(task, probes, seen):
+        return replace(verdict, mistakes=mistakes, changed=_changed(task, probes, seen, mistakes))
+    names = list(dict.fromkeys(name for result in right for name in result.values))
+    fine = [n for n in names if not any(_differences(task, probes, *_only([n], seen, right)))]
+    if missing := [name for name in names if _is_none(name, seen, right)]:
+        verdict = replace(verdict, right=tuple(fine), missing=tuple(missing))
+        written = _only(set(names).difference(missing), seen, right)
+        first = next(filter(None, _differences(task, probes, *written)), None)
+        if first is None:
+            return replace(verdict, difference=Difference("missing", probes[0]))
+        mistakes = _explaining(task, probes, written[0], missing)
+        verdict = replace(verdict, difference=first, mistakes=mistakes)
+    return verdict if verdict.mistakes or len(names) == 1 else _alone(verdict, probes, seen, fine)
+
+
+def _changed(task: Task, probes, seen, mistakes) -> tuple[str, ...]:
+    """The inputs that an answer changed in place, although its mistakes do not."""
+    wrong = combine(task.algorithm, *mistakes)
+    own = {name for probe in probes for name in run_probe(wrong, task, probe).modified}
+    return tuple(dict.fromkeys(n for result in seen for n in result.modified if n not in own))
+
+
+def _alone(verdict: Verdict, probes, seen, fine: Sequence[str]) -> Verdict:
+    """With the mistake that explains the first wrong result, if just one does."""
+    name, others = verdict.difference.name, _Others(verdict.difference.name)
+    (seen,) = _only([name], seen)
+    able = [m for m in verdict.task.mistakes if _explain(verdict.task, probes, seen, [m], others)]
+    if len(able) != 1:
+        return verdict
+    return replace(verdict, mistakes=tuple(able), alone=name, right=tuple(fine))
+
+
+@dataclass(frozen=True)
+class _Others:
+    """All names but one."""
+
+    name: str
+
+    def __contains__(self, name: str) -> bool:
+        return name != self.name
+
+
+def _is_none(name: str, seen: Sequence[Result], right: Sequence[Result]) -> bool:
+    """Whether a result is None wherever it was returned, and was to be something else."""
+    pairs = zip(seen, right, strict=True)
+    kinds = {(a.kinds[name], b.kinds.get(name)) for a, b in pairs if name in a.kinds}
+    return bool(kinds) and all(kind == "NoneType" != wanted for kind, wanted in kinds)
+
+
+def _only(names: Container[str], *several: Sequence[Result]) -> list[list[Result]]:
+    """Of each result what bears these names."""
+
+    def part(of):
+        return {name: value for name, value in of.items() if name in names}
+
+    return [[Result(part(r.values), part(r.kinds)) for r in results] for results in several]
+
+
+def _explaining(task: Task, probes, seen, besides: Container[str] = ()) -> tuple[Mistake, ...]:
     """The mistake that returns on all probes what was seen; failing that, several together."""
     for number in range(1, task.at_once + 1):
         for mistakes in itertools.combinations(task.mistakes, number):
             steps = [step for mistake in mistakes for step in mistake.changes]
-            if len(set(steps)) == len(steps):
-                wrong = combine(task.algorithm, *mistakes)
-                if all(_alike(wrong, task, *pair) for pair in zip(probes, seen, strict=True)):
-                    return mistakes
+            if len(set(steps)) == len(steps) and _explain(task, probes, seen, mistakes, besides):
+                return mistakes
     return ()
 
 
-def _alike(wrong: Any, task: Task, probe: Probe, seen: Result) -> bool:
+def _explain(task: Task, probes, seen, mistakes, besides: Container[str]) -> bool:
+    """Whether these mistakes together return what was seen, results `besides` aside."""
+    wrong = combine(task.algorithm, *mistakes)
+    return all(_alike(wrong, task, *pair, besides) for pair in zip(probes, seen, strict=True))
+
+
+def _alike(wrong: Any, task: Task, probe: Probe, seen: Result, besides: Container[str]) -> bool:
     """Whether `wrong` returns what was seen, or noise where noise was seen."""
 
     def near(name, value):
+        if name in besides:
+            return True
         return name in seen.values and distance(seen.values[name], value) <= probe.tolerance
 
+    def returned(probe, goes_on=lambda name, value: True):
+        result = run_probe(wrong, task, probe, goes_on)
+        wanted = [name for name in result.values if name not in besides]
+        return _only(wanted, [result])[0][0] if besides else result
+
     if not probe.rough:
-        return _agree(seen, run_probe(wrong, task, probe, near), probe)
-    predicted = run_probe(wrong, task, probe)
-    exact = run_probe(wrong, task, replace(probe, inputs=_precise(probe.inputs)))
-    return _agree(seen, exact, probe) == _agree(predicted, exact, probe)
+        return _agree(seen, returned(probe, near), probe)
+    exact = returned(replace(probe, inputs=_precise(probe.inputs)))
+    return _agree(seen, exact, probe) == _agree(returned(probe), exact, probe)
 
 
 def _precise(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,17 +232,10 @@ def _difference(task: Task, probe: Probe, seen: Result, right: Result) -> Differ
     if seen.error:
         return Difference("error", probe, came=seen.error)
     if seen.values.keys() != right.values.keys():
-        return Difference("results", probe, "", *map(_names, (seen, right)))
+        return Difference("results", probe, "", seen.kinds, right.kinds)
     if seen.modified:
         return Difference("modified", probe, ", ".join(seen.modified))
     return None
-
-
-NOTHING = N_("nothing")
-
-
-def _names(result: Result) -> str:
-    return ", ".join(f"{name} ({kind})" for name, kind in result.kinds.items()) or NOTHING
 
 
 def _array_difference(came, expected, probe, rows) -> str:
@@ -182,6 +264,7 @@ def _first_row(came, expected, tolerance) -> tuple[int, ...] | None:
 
 WIDTH = 88
 SMALL = 8  # an array of so many numbers is shown whole
+LISTED = 4  # results that are listed by name
 NUMBERS = {"nan", "statistics", "values"}  # differences that two arrays show
 SENTENCES = {
     "error": N_("An exception was raised: {came}"),
@@ -194,22 +277,52 @@ SENTENCES = {
         "Token {token} of {name} has mean {mean} and variance {var}; expected: mean {right_mean} "
         "and variance {right_var}."
     ),
-    "modified": N_("{name} was changed in place. The caller still needs it: work on a copy."),
+    "modified": N_("Changed in place: {name}. The caller still needs it: work on a copy."),
 }
+MISSING = N_("None instead of a result: {names}. Not written yet, or is a return missing?")
+UNKNOWN = N_(
+    "No mistake that the course knows explains this, nor do two together. Redo the worked example "
+    "of the task by hand and print each of your steps: where do they part?"
+)
 SOLID = "\0"  # a space at which no line breaks
+# where a line may end: at a space, and between two Chinese characters
+HAN = "\u2e80-\u2fff\u3040-\u9fff"
+PIECE = re.compile(
+    rf"[ \n]*[（《“]*(?:[{HAN}]|[^ \n，。、；：！？（）《》{HAN}]+|.)[，。、；：！？）》”]*"
+)
 
 
 def _advice(verdict: Verdict, _) -> list[str]:
     messages = [_(mistake.message) for mistake in verdict.mistakes]
+    if verdict.changed:
+        messages.append(_(SENTENCES["modified"]).format(name=", ".join(verdict.changed)))
     if verdict.difference.what == "ready_made":
         text = _("{name} does this for you. Write it yourself: the task says what is not allowed.")
         messages = [text.format(name=verdict.difference.name)]
     if not messages and verdict.difference.what in NUMBERS:
-        messages = [_("No mistake that the course knows explains this, nor do two together.")]
+        messages = [_(UNKNOWN)]
     if len(messages) > 1:
         messages = [f"{i}. {message}" for i, message in enumerate(messages, 1)]
-        messages.insert(0, _("Together, these mistakes explain all results:"))
+        if not verdict.alone:
+            messages.insert(0, _("Together, these mistakes explain all results:"))
     return [line for message in messages for line in _wrap(message)]
+
+
+def _progress(verdict: Verdict, _) -> list[str]:
+    """What is right already, what is missing, and what the advice is about."""
+
+    def listed(names):
+        shown = [*map(_, names[:LISTED]), *["…"] * (len(names) > LISTED)]
+        return ", ".join(shown)
+
+    lines = []
+    if verdict.right:
+        lines.append(_("Right already: {names}.").format(names=listed(verdict.right)))
+    if verdict.missing:
+        lines.append(_(MISSING).format(names=listed(verdict.missing)))
+    if verdict.alone:
+        lines.append(_("{name}, looked at alone:").format(name=_(verdict.alone)))
+    return [line for text in lines for line in _wrap(text)]
 
 
 def _evidence(verdict: Verdict, _) -> list[str]:
@@ -219,10 +332,13 @@ def _evidence(verdict: Verdict, _) -> list[str]:
     if found.what in ("shape", "dtype"):
         facts |= {key: getattr(facts[key], found.what) for key in ("came", "expected")}
     if found.what == "results":
-        facts |= {key: _(facts[key]) for key in ("came", "expected")}
+        facts |= {key: _kinds(facts[key], _) for key in ("came", "expected")}
     if found.what == "statistics":
         facts |= _statistics(found.came, found.expected, found.probe.tolerance)
-    inputs = [text.replace(" ", SOLID) for text in telling(found.probe.inputs)]
+    inputs = [
+        text.replace(" ", SOLID) if len(text) <= WIDTH else text
+        for text in telling(found.probe.inputs)
+    ]
     place = _("First seen on: {input}").format(input=" · ".join([_(found.probe.name), *inputs]))
     lines = _wrap(place)
     if found.what not in NUMBERS or (found.what in SENTENCES and not verdict.mistakes):
@@ -230,6 +346,10 @@ def _evidence(verdict: Verdict, _) -> list[str]:
     if found.what in NUMBERS:
         lines += _numbers(facts["name"], found.came, found.expected, _("expected"))
     return lines
+
+
+def _kinds(results: Mapping[str, str], _) -> str:
+    return ", ".join(f"{_(name)} ({kind})" for name, kind in results.items()) or _("nothing")
 
 
 def telling(inputs: Mapping[str, Any]) -> list[str]:
@@ -245,10 +365,12 @@ def telling(inputs: Mapping[str, Any]) -> list[str]:
 
 
 def _wrap(text: str) -> list[str]:
-    lines = wcwidth.wrap(text, WIDTH, break_on_hyphens=False)
-    for i in range(1, len(lines)):
-        if lines[i][0] in "，。、；：！？）":  # begins no line
-            lines[i - 1], lines[i] = lines[i - 1] + lines[i][0], lines[i][1:].lstrip()
+    """Lines of at most WIDTH columns, of which none begins with a punctuation mark."""
+    lines = [""]
+    for piece in PIECE.findall(text):
+        if lines[-1] and wcwidth.wcswidth(lines[-1] + piece) > WIDTH:
+            lines.append("")
+        lines[-1] += piece if lines[-1] else piece.lstrip(" \n")
     return [line.replace(SOLID, " ") for line in lines]
 
 
@@ -291,7 +413,7 @@ def _show(value, digits: int) -> str:
 
 
 def _address(verdict: Verdict, language: str) -> str:
-    """The places in the book: those of the mistakes, or the page of the task."""
-    places = [f"{m.page}.html#{m.label}" for m in verdict.mistakes] or [f"{verdict.task.page}.html"]
-    book = os.environ.get("NORMKIT_BOOK", "")
-    return " · ".join(f"{book}{language}/{place}" for place in dict.fromkeys(places))
+    """The places in the book: those of the mistakes, or the chapter of the task."""
+    places = [f"{m.page}#{m.label}" for m in verdict.mistakes] or [verdict.task.chapter]
+    pages = (place.replace("#", ".html#") if "#" in place else f"{place}.html" for place in places)
+    return " · ".join(f"{book()}{language}/{page}" for page in dict.fromkeys(pages))

@@ -1,5 +1,9 @@
-"""The language of feedback: gettext catalogues, English where a translation is missing."""
+"""The language of feedback: gettext catalogues, English where a translation is missing.
 
+And where feedback finds the book.
+"""
+
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -44,6 +48,12 @@ def translator(language: str) -> Callable[[str], str]:
 def N_(text: str) -> str:
     """`text` itself: marks a message that is translated when it is shown."""
     return text
+
+
+def book() -> str:
+    """The address of the book: that of `NORMKIT_BOOK`, else of the site a student's zip is from."""
+    written = Path(__file__).with_name("book.txt")
+    return os.environ.get("NORMKIT_BOOK") or (written.read_text() if written.is_file() else "")
 
 
 @cache

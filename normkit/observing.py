@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from normkit.by_hand import named_in, watching
+from normkit.messages import N_
 from normkit.mistakes import ALGORITHMS, Mistake, mistakes_of
 
 Named = Iterator[tuple[str, Any]]  # results by name, in the order in which they are judged
@@ -48,7 +49,7 @@ class Task:
     by_hand: tuple[str, ...] = ()
 
     @property
-    def page(self) -> str:
+    def chapter(self) -> str:
         return ALGORITHMS[self.algorithm].chapter
 
     @property
@@ -72,7 +73,7 @@ def parts(result: Any, *names: str) -> Named:
     if isinstance(result, (tuple, list)) and len(result) == len(names):
         yield from zip(names, result, strict=True)
     else:
-        yield "result", result
+        yield N_("result"), result
 
 
 def find(task: Task | str) -> Task:
@@ -169,7 +170,7 @@ def _kind(value) -> str:
         if isinstance(value, kind):
             return kind.__name__
     if isinstance(value, (tuple, list)):
-        return f"{type(value).__name__} of {len(value)}"
+        return f"{type(value).__name__}[{len(value)}]"
     return "bool" if isinstance(value, np.bool_) else type(value).__name__
 
 

@@ -5,6 +5,7 @@ repository.
 """
 
 import io
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from press.files import under
 
 ITSELF = ("pyproject.toml", "LICENSE")
 TRANSLATIONS = "locale/*/normkit.po"
+ADDRESS = "normkit/book.txt"  # where normkit looks up the address of the book
 EPOCH = (2020, 1, 1, 0, 0, 0)  # the same files make the same zip
 
 
@@ -22,6 +24,8 @@ def packs(exercises: Path, readme: Callable[[str], str]) -> Iterator[tuple[str, 
     readme: what to write beside the notebook of an assignment of that name.
     """
     package = {path.as_posix(): path.read_bytes() for path in _package()}
+    if book := os.environ.get("NORMKIT_BOOK"):
+        package[ADDRESS] = book.encode()
     for path in sorted(exercises.glob("*/*.ipynb")):
         name = path.stem
         if name == path.parent.name:

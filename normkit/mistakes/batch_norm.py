@@ -802,6 +802,19 @@ class statistics_not_registered:
 
 
 @of("BatchNorm")
+class running_mean_not_registered:
+    message = N_(
+        "running_var is registered, but running_mean is a plain tensor. state_dict() does not hold "
+        "it, so a saved model loses it, and .to(device) leaves it behind. It belongs to the layer "
+        "as running_var does: register_buffer."
+    )
+
+    def register_statistics(layer, first_mean, first_var):
+        layer.running_mean = first_mean
+        layer.register_buffer("running_var", first_var)
+
+
+@of("BatchNorm")
 class statistics_as_parameters:
     message = N_(
         "running_mean and running_var are parameters: parameters() hands them to the optimiser, "
@@ -870,9 +883,9 @@ class counter_missing:
 @of("BatchNorm")
 class batches_not_counted:
     message = N_(
-        "num_batches_tracked stays 0. Every batch in training adds 1; with momentum=None the "
-        "running statistics are the plain average of all batches, and the share of the k-th is "
-        "1/k."
+        "num_batches_tracked stays 0. Every batch in training adds 1: that is what self.share() "
+        "does, once for each batch. With momentum=None the running statistics are the plain "
+        "average of all batches, and the share of the k-th is 1/k."
     )
 
     def count():
@@ -880,10 +893,37 @@ class batches_not_counted:
 
 
 @of("BatchNorm")
+class counted_twice:
+    message = N_(
+        "num_batches_tracked goes up by 2 for each batch, so with momentum=None every share is "
+        "half of what it should be. self.share() counts already: call it once for each batch, "
+        "and add nothing yourself."
+    )
+
+    def count(layer):
+        layer.num_batches_tracked += 2
+
+
+@of("BatchNorm")
+class share_called_twice:
+    message = N_(
+        "self.share() is called for the mean, and again for the variance. Each call counts a "
+        "batch, so num_batches_tracked goes up by 2, and with momentum=None the two shares differ. "
+        "Call it once for each batch, and keep what it returns."
+    )
+
+    def running_var(layer, running_var, batch_var):
+        layer.num_batches_tracked += 1
+        again = 1 / layer.num_batches_tracked if layer.momentum is None else layer.momentum
+        return (1 - again) * running_var + again * batch_var
+
+
+@of("BatchNorm")
 class no_plain_average:
     message = N_(
         "momentum=None is not handled. It asks for the plain average of all batches: the share "
-        "of the k-th batch is then 1/k, and num_batches_tracked, counted first, is k."
+        "of the k-th batch is then 1/k, and num_batches_tracked, counted first, is k. "
+        "self.share() does both: use what it returns in the place of momentum."
     )
 
     def momentum(layer):
@@ -980,6 +1020,21 @@ class inference_formula_always:
 
     def constant():
         return True
+
+
+@of("batch_norm_backward")
+class detached_statistics:
+    message = N_(
+        "In training, dx = dy·gamma/√(var + eps) treats the mean and the variance as constants, "
+        "which they are in inference only. Those of the batch depend on x, hence two more terms: "
+        "mean(dxhat) and xhat·mean(dxhat·xhat). Test: for x = [1, 3], dx must be 0 (up to eps)."
+    )
+
+    def mean_term():
+        return 0
+
+    def xhat_term():
+        return 0
 
 
 @of("batch_norm_backward")

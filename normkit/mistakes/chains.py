@@ -29,7 +29,8 @@ def chain(steps: type) -> Steps:
 class Algorithm:
     """Steps, what they make, the chapter that teaches them, and where their mistakes are explained.
 
-    chapter: the page of the book. prefix: begins the labels of its mistakes, on the page `book`.
+    chapter: the page of the book, or a place on it, such as why#why-variance.
+    prefix: begins the labels of its mistakes, on the page `book`.
     contains: the algorithms whose steps, and so whose mistakes, are part of it.
     """
 
@@ -81,12 +82,17 @@ def combine(algorithm: str, *mistakes: Mistake) -> Any:
 
 
 def mistakes_of(algorithm: str) -> list[Mistake]:
-    """The mistakes that `algorithm` can carry: its own and those of what it contains."""
+    """The mistakes that `algorithm` can carry: its own and those of what it contains.
+
+    One of its own replaces those of the same name, to say the same thing in other words.
+    """
     steps, origins = ALGORITHMS[algorithm].steps, _origins(algorithm)
+    own = {m.name for m in MISTAKES if m.of == algorithm}
     return [
         m
         for m in MISTAKES
         if m.of in origins
+        and (m.of == algorithm or m.name not in own)
         and m.changes.keys() <= steps.keys()
         and not m.changes.items() <= steps.items()  # right here, a mistake elsewhere
     ]

@@ -158,8 +158,8 @@ class EXCHANGE:
     def start(alpha_init):
         return alpha_init
 
-    def layer(dyt, width, start):
-        return dyt(width, start)
+    def layer(make_layer, width, start):
+        return make_layer(width, start)
 
     def put(target, path, layer):
         parent, _, name = path.rpartition(".")
@@ -298,13 +298,13 @@ def _replace_norms(steps: Steps) -> Callable:
         for part in (SEARCH, EXCHANGE | TAKE_OVER, RETURNED)
     )
 
-    def replace_norms(model, dyt, alpha_init=0.5):
+    def replace_norms(model, make_layer, alpha_init=0.5):
         import torch
 
         found = run(search, torch=torch, model=model)
-        given = {"target": found["target"], "dyt": dyt, "alpha_init": alpha_init, "made": []}
+        given = {"target": found["target"], "make_layer": make_layer, "made": []}
         for path, norm in found["norms"]:
-            done = run(exchange, path=path, norm=norm, torch=torch, **given)
+            done = run(exchange, path=path, norm=norm, alpha_init=alpha_init, **given)
             given["made"].append(done["layer"])
         return run(end, target=found["target"])["returned"]
 
@@ -440,6 +440,21 @@ class gamma_inside:
 
     def weighted(t):
         return t
+
+
+@of("squash")
+class alpha_and_gamma_swapped:
+    message = N_(
+        "alpha and gamma have changed places: gamma multiplies x, and alpha the tanh or erf. alpha "
+        "is one number for all features, inside; gamma has one number per feature, and multiplies "
+        "the curve."
+    )
+
+    def inner(gamma, x):
+        return gamma * x
+
+    def weighted(alpha, t):
+        return alpha * t
 
 
 @of("squash")
@@ -1231,6 +1246,22 @@ class direct_children_only:
 
 
 @of("replace_norms")
+class endless_recursion:
+    message = N_(
+        "The function calls itself without end, hence the RecursionError. named_modules() and "
+        "modules() begin with the model itself, and the call for it begins anew. A recursion goes "
+        "over named_children(), and is called for the child, not for the model."
+    )
+
+    def norms(target, kinds):
+        def inside(model):
+            for path, part in model.named_modules():
+                yield from [(path, part)] if isinstance(part, kinds) else inside(part)
+
+        return list(inside(target))
+
+
+@of("replace_norms")
 class first_norm_only:
     message = N_(
         "Only the first norm is replaced. Look for a return or a break inside the loop: return "
@@ -1272,9 +1303,9 @@ class batch_norm_replaced:
 @of("replace_norms")
 class model_unchanged:
     message = N_(
-        "The model has kept its norms. norm = dyt(…) makes the name norm stand for something else, "
-        "and the model does not notice: use setattr(parent, name, layer). If you do, look for a "
-        "return inside the loop, which ends it at the first child."
+        "The model has kept its norms. norm = make_layer(…) makes the name norm stand for "
+        "something else, and the model does not notice: use setattr(parent, name, layer). If you "
+        "do, look for a return inside the loop, which ends it at the first child."
     )
 
     def put():
@@ -1335,7 +1366,7 @@ class model_not_returned:
 class default_alpha_everywhere:
     message = N_(
         "All new layers start at alpha = 0.5, whatever alpha_init says. Hand it on: "
-        "dyt(features, alpha_init)."
+        "make_layer(features, alpha_init)."
     )
 
     def start():
@@ -1347,7 +1378,7 @@ class default_alpha_inside:
     message = N_(
         "The direct children of the model start at alpha_init, the layers inside its blocks at "
         "0.5. A function that calls itself must hand on all its arguments: "
-        "replace_norms(child, dyt, alpha_init)."
+        "replace_norms(child, make_layer, alpha_init)."
     )
 
     def start(alpha_init, path):
@@ -1358,12 +1389,12 @@ class default_alpha_inside:
 class one_layer_for_all:
     message = N_(
         "The same layer stands in all places. They then share alpha, weight and bias, so that "
-        "what one place learns changes the others. Call dyt(features, alpha_init) inside the "
-        "loop, once for each norm."
+        "what one place learns changes the others. Call make_layer(features, alpha_init) inside "
+        "the loop, once for each norm."
     )
 
-    def layer(dyt, width, start, made):
-        return made[0] if made else dyt(width, start)
+    def layer(make_layer, width, start, made):
+        return made[0] if made else make_layer(width, start)
 
 
 @of("replace_norms")
@@ -1373,8 +1404,8 @@ class alpha_shared:
         "that differs from layer to layer: each learns its own."
     )
 
-    def layer(dyt, width, start, made):
-        layer = dyt(width, start)
+    def layer(make_layer, width, start, made):
+        layer = make_layer(width, start)
         layer.alpha = made[0].alpha if made else layer.alpha
         return layer
 

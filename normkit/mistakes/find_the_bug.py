@@ -444,13 +444,25 @@ class expected_from_wrong:
 @of("program_test")
 class rounded_numbers:
     message = N_(
-        "Your test refuses the right program. Are the expected numbers right? Rounded ones need a "
-        "tolerance that fits: numbers with four digits after the point, np.allclose(a, b, "
-        "atol=1e-4)."
+        "Your test refuses the right program. Are the expected numbers right, or do you compare "
+        "with ==? Rounded numbers, and those of a float32 layer of torch, need a tolerance that "
+        "fits: with four digits after the point, np.allclose(a, b, atol=1e-4)."
     )
 
     def expected(look, mended):
         return np.round(look(mended), 2)
+
+
+@of("program_test")
+class broken_off:
+    message = N_(
+        "Your test breaks off on the right program, with the error below instead of an "
+        "AssertionError. Call it on your mended program to find the line. Perhaps it mixes arrays "
+        "with tensors, or float64 numbers with a float32 layer of torch."
+    )
+
+    def seen(look, function):
+        return look(function).detach()
 
 
 @of("program_test")

@@ -135,6 +135,12 @@ def _joined(split: np.ndarray, members: np.ndarray, axes: tuple = (1, 0)) -> np.
     return np.take(split.reshape(shape), np.argsort(members, axis=None), axis)
 
 
+def _of_columns(x: np.ndarray, groups: int) -> np.ndarray:
+    """The means of the columns of each example, reshaped to (-1, groups), in their places."""
+    columns = x.reshape(len(x), -1, groups)
+    return (columns.mean(axis=1, keepdims=True) + np.zeros_like(columns)).reshape(x.shape)
+
+
 def _group_norm(steps: Steps) -> Callable:
     def group_norm(x, num_groups, gamma, beta, eps=1e-5):
         given = dict(images=x, channels=x.shape[1], num_groups=num_groups, weight=gamma)
@@ -216,6 +222,21 @@ class groups_interleaved:
 
     def members(channels, groups):
         return np.arange(channels).reshape(-1, groups).T
+
+
+@of("group_norm")
+class groups_as_columns:
+    message = N_(
+        "x is reshaped to (N, -1, G) and averaged over axis 1: a group is every G-th number of an "
+        "example in memory, whatever its channel. The numbers of a group follow each other: "
+        "reshape to (N, G, -1), and average over the last axis."
+    )
+
+    def mean(x, groups):
+        return _of_columns(x, groups)
+
+    def var(x, mean, groups):
+        return _of_columns((x - mean) ** 2, groups)
 
 
 @of("group_norm")
@@ -517,6 +538,75 @@ class every_other_accepted:
 
 
 @of("group_norm_identities")
+class examples_by_size:
+    message = N_(
+        "layer_norm_of_examples: 6 groups would be one channel each, instance normalisation. Here "
+        "all 6 channels share one mean. num_groups counts the groups, not the channels in one."
+    )
+
+    def layer_norm_of_examples():
+        return 6
+
+
+@of("group_norm_identities")
+class positions_as_channels:
+    message = N_(
+        "layer_norm_of_positions: 6 groups would be one channel each, instance normalisation. Here "
+        "all channels share a mean, but each position has its own. Look whether blocks of whole "
+        "channels can do that."
+    )
+
+    def layer_norm_of_positions():
+        return 6
+
+
+@of("group_norm_identities")
+class instance_norm_as_one_group:
+    message = N_(
+        "instance_norm: 1 would be one group of all channels, layer normalisation over (C, H, W). "
+        "Here each channel is a group by itself. num_groups counts the groups, not the channels in "
+        "one."
+    )
+
+    def instance_norm():
+        return 1
+
+
+@of("group_norm_identities")
+class single_example_as_one_group:
+    message = N_(
+        "batch_norm_of_single_examples: 1 would be one group of all channels. The batch is one "
+        "example, but each of its channels has a mean of its own. num_groups counts these groups, "
+        "neither the examples nor the channels in one."
+    )
+
+    def batch_norm_of_single_examples():
+        return 1
+
+
+@of("group_norm_identities")
+class pairs_by_size:
+    message = N_(
+        "pairs_of_channels: 2 groups would be of 3 channels each. 2 is the number of channels in a "
+        "pair; num_groups counts the pairs."
+    )
+
+    def pairs_of_channels():
+        return 2
+
+
+@of("group_norm_identities")
+class every_other_by_size:
+    message = N_(
+        "every_other_channel: 3 groups would be the pairs 0 and 1, 2 and 3, 4 and 5. Here channels "
+        "0, 2 and 4 share a mean. Groups are of neighbours: one that holds 0 and 2 holds 1 too."
+    )
+
+    def every_other_channel():
+        return 3
+
+
+@of("group_norm_identities")
 class extremes_tried:
     message = N_(
         "groups_like tries only one group and C groups. Between them lie the other divisors of C: "
@@ -721,6 +811,18 @@ class examples_compared_exactly:
 
     def independent(norm, x):
         return all(np.array_equal(norm(x[i : i + 1])[0], norm(x)[i]) for i in range(len(x)))
+
+
+@of("group_norm_batch")
+class always_independent:
+    message = N_(
+        "independent says True for every norm, even for batch normalisation in training. Compare "
+        "the output of an example in the batch with its output when the others are left out or "
+        "changed, and return the result of this comparison."
+    )
+
+    def independent(norm, x):
+        return True
 
 
 @of("group_norm_batch")

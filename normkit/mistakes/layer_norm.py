@@ -122,6 +122,32 @@ class whole_array:
 
 
 @of("layer_norm")
+class variance_of_whole_array:
+    label = "ln-mistake-whole-array"
+    message = N_(
+        "Each token has its own mean, but the variance is that of the whole array: x.var() without "
+        "an axis. It also measures how far the tokens lie apart, and they do not come out with "
+        "variance 1. Pass axis=-1, keepdims=True to the variance too."
+    )
+
+    def var(xp, x):
+        return xp.var(x)
+
+
+@of("layer_norm")
+class squares_over_whole_array:
+    label = "ln-mistake-whole-array"
+    message = N_(
+        "The squares of x - mean are averaged over the whole array, so all tokens share one "
+        "variance, and the one with the largest deviations decides for the others. Each token "
+        "needs its own: average with axis=-1, keepdims=True."
+    )
+
+    def var(xp, x, mean):
+        return xp.mean((x - mean) ** 2)
+
+
+@of("layer_norm")
 class last_two_axes:
     message = N_(
         "The mean and the variance run over the last two axes. The tokens of a sequence, or the "
@@ -184,6 +210,20 @@ class rms_instead:
 
     def mean(x):
         return 0 * x
+
+
+@of("layer_norm")
+class changed_in_place:
+    label = "ln-code"
+    message = N_(
+        "x -= ... writes into the array of the caller, who still needs it; so do /=, *= and +=. "
+        "It fails on integers, and in PyTorch on an x that needs a gradient. Make a new array: "
+        "centred = x - mean."
+    )
+
+    def xhat(x, mean, root):
+        x -= mean
+        return x / root
 
 
 @of("layer_norm")

@@ -145,12 +145,12 @@ class LAYERS:
     def minus():
         return -1
 
-    def power():
-        return lambda base, sign, root: base ** (sign / root)
-
 
 @chain
 class ONE_SIDE:
+    def power():
+        return lambda base, sign, root: base ** (sign / root)
+
     def layers(n, m):
         return n or m
 
@@ -166,20 +166,23 @@ class ONE_SIDE:
 
 @chain
 class BOTH_SIDES:
+    def powers():
+        return lambda base, sign, root: base ** (sign / root)
+
     def product(n, m):
         return n**4 * m
 
-    def alpha_e(product, power, plus, sixteenth):
-        return 0.81 * power(product, plus, sixteenth)
+    def alpha_e(product, powers, plus, sixteenth):
+        return 0.81 * powers(product, plus, sixteenth)
 
-    def beta_e(product, power, minus, sixteenth):
-        return 0.87 * power(product, minus, sixteenth)
+    def beta_e(product, powers, minus, sixteenth):
+        return 0.87 * powers(product, minus, sixteenth)
 
-    def alpha_d(m, power, plus, fourth):
-        return power(3 * m, plus, fourth)
+    def alpha_d(m, powers, plus, fourth):
+        return powers(3 * m, plus, fourth)
 
-    def beta_d(m, power, minus, fourth):
-        return power(12 * m, minus, fourth)
+    def beta_d(m, powers, minus, fourth):
+        return powers(12 * m, minus, fourth)
 
     def sides(alpha_e, beta_e, alpha_d, beta_d):
         return {"encoder": (alpha_e, beta_e), "decoder": (alpha_d, beta_d)}
@@ -544,7 +547,7 @@ class parallel_branches:
     message = N_(
         "The feed-forward part reads the input of the block, as the attention does. Branches side "
         "by side, x + A(N(x)) + F(N(x)), make a parallel block (GPT-J, PaLM). Here they follow "
-        "each other: the feed-forward part reads y, the output of the first sub-layer."
+        "each other: the feed-forward part reads u, the output of the first sub-layer."
     )
     met = N_("Teaching notes give this formula for Pre-Norm.")
 
@@ -556,7 +559,7 @@ class parallel_branches:
 class nested_residuals:
     message = N_(
         "This is x + N(F(x + N(A(x)))): the norms are on the branches, and the second sum takes x "
-        "again instead of the new stream. Post-norm is y = N(x + A(x)), then N(y + F(y)); with "
+        "again instead of the new stream. Post-norm is u = N(x + A(x)), then N(u + F(u)); with "
         "gamma = 1 and beta = 0 each token of its output has variance 1."
     )
     written, y = OUTPUT["written"], BLOCK["y"]
@@ -926,11 +929,11 @@ class cross_attention_forgotten:
         "(12M)^(-1/4). For M = 27, alpha is 3."
     )
 
-    def alpha_d(m, power, plus, fourth):
-        return power(2 * m, plus, fourth)
+    def alpha_d(m, powers, plus, fourth):
+        return powers(2 * m, plus, fourth)
 
-    def beta_d(m, power, minus, fourth):
-        return power(8 * m, minus, fourth)
+    def beta_d(m, powers, minus, fourth):
+        return powers(8 * m, minus, fourth)
 
 
 @of("deepnorm_constants")
@@ -941,11 +944,26 @@ class encoder_alone:
         "0.87·(N⁴M)^(-1/16)."
     )
 
-    def alpha_e(n, power, plus, fourth):
-        return power(2 * n, plus, fourth)
+    def alpha_e(n, powers, plus, fourth):
+        return powers(2 * n, plus, fourth)
 
-    def beta_e(n, power, minus, fourth):
-        return power(8 * n, minus, fourth)
+    def beta_e(n, powers, minus, fourth):
+        return powers(8 * n, minus, fourth)
+
+
+@of("deepnorm_constants")
+class decoder_from_n:
+    message = N_(
+        "The constants of the decoder are computed from N, the layers of the encoder. They follow "
+        "from M, those of the decoder itself: (3M)^(1/4) and (12M)^(-1/4). For N = 5 and M = 27, "
+        "alpha of the decoder is 3."
+    )
+
+    def alpha_d(n, powers, plus, fourth):
+        return powers(3 * n, plus, fourth)
+
+    def beta_d(n, powers, minus, fourth):
+        return powers(12 * n, minus, fourth)
 
 
 @of("deepnorm_constants")
@@ -957,6 +975,29 @@ class exponent_without_brackets:
 
     def power():
         return lambda base, sign, root: base**sign / root
+
+    def powers():
+        return lambda base, sign, root: base**sign / root
+
+
+@of("deepnorm_constants")
+class exponent_without_brackets_alone:
+    message = N_(
+        "For one side alone, the brackets around the exponent are missing: Python reads a ** 1 / 4 "
+        "as (a ** 1) / 4. For N = 8 alpha would be 4 instead of 2. Write a ** (1 / 4), or "
+        "a ** 0.25."
+    )
+    power = exponent_without_brackets.changes["power"]
+
+
+@of("deepnorm_constants")
+class exponent_without_brackets_together:
+    message = N_(
+        "For both sides together, the brackets around the exponent are missing: Python reads "
+        "a ** 1 / 4 as (a ** 1) / 4. For M = 27 alpha of the decoder would be 20.25 instead of 3. "
+        "Write a ** (1 / 4) and a ** (1 / 16)."
+    )
+    powers = exponent_without_brackets.changes["powers"]
 
 
 @of("deepnorm_constants")
@@ -972,11 +1013,31 @@ class factor_outside_power:
     def beta(layers, power, minus, fourth):
         return 8 * power(layers, minus, fourth)
 
-    def alpha_d(m, power, plus, fourth):
-        return 3 * power(m, plus, fourth)
+    def alpha_d(m, powers, plus, fourth):
+        return 3 * powers(m, plus, fourth)
 
-    def beta_d(m, power, minus, fourth):
-        return 12 * power(m, minus, fourth)
+    def beta_d(m, powers, minus, fourth):
+        return 12 * powers(m, minus, fourth)
+
+
+@of("deepnorm_constants")
+class factor_outside_power_alone:
+    message = N_(
+        "For one side alone, the factor before N or M stands outside the power: Python reads 2 * N "
+        "** 0.25 as 2 * (N ** 0.25). For N = 8 alpha would be 3.36 instead of 2. Write (2 * N) ** "
+        "0.25, and brackets around 8 * N for beta."
+    )
+    alpha, beta = (factor_outside_power.changes[name] for name in ("alpha", "beta"))
+
+
+@of("deepnorm_constants")
+class factor_outside_power_together:
+    message = N_(
+        "For both sides together, the factor before M stands outside the power: Python reads 3 * M "
+        "** 0.25 as 3 * (M ** 0.25). For M = 27 alpha of the decoder would be 6.84 instead of 3. "
+        "Write (3 * M) ** 0.25, and brackets around 12 * M for beta."
+    )
+    alpha_d, beta_d = (factor_outside_power.changes[name] for name in ("alpha_d", "beta_d"))
 
 
 # --- DeepNorm: the first weights --------------------------------------------------------------
@@ -1037,6 +1098,17 @@ class gain_forgotten_on_up:
 
     def scaled():
         return "v", "out", "down"
+
+
+@of("deepnorm_init")
+class gain_forgotten_on_feed_forward:
+    message = N_(
+        "up and down, the matrices of the feed-forward part, have the gain 1. Like v and out of "
+        "the attention, they make up what is added to the stream: all four get the gain beta."
+    )
+
+    def scaled():
+        return "v", "out"
 
 
 @of("deepnorm_init")
@@ -1371,6 +1443,18 @@ class whole_sequence_compared:
 
     def targets(tokens):
         return tokens
+
+
+@of("gradient_norm")
+class last_character_read:
+    message = N_(
+        "The model reads all characters, and its last logits are left out afterwards. It has no "
+        "position for the last character where a sequence is one longer than it can read: give it "
+        "tokens[:, :-1]."
+    )
+
+    def logits(model, tokens, cleared):
+        return model(tokens)[:, :-1]
 
 
 @of("gradient_norm")

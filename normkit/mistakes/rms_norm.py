@@ -361,6 +361,32 @@ class eps_added_to_rms:
 
 
 @of("rms_norm")
+class eps_added_to_xhat:
+    message = N_(
+        "eps is added after the division; it belongs inside the root: sqrt(mean(x²) + eps). "
+        "Afterwards it only shifts every number a little, and a token of zeros is still 0/0, "
+        "which is nan. Mind the brackets."
+    )
+
+    def rms(mean_square):
+        return np.sqrt(mean_square)
+
+    def xhat(x, rms, eps):
+        return x / rms + eps
+
+
+@of("rms_norm")
+class eps_added_to_y:
+    message = eps_added_to_xhat.message
+
+    def rms(mean_square):
+        return np.sqrt(mean_square)
+
+    def y(gamma, xhat, eps):
+        return gamma * xhat + eps
+
+
+@of("rms_norm")
 class eps_subtracted:
     message = N_(
         "eps is subtracted from the mean square; it must be added. For small features the "
@@ -980,6 +1006,39 @@ class beta_passed_through:
 
     def centred(x, mean, beta):
         return x - mean + beta
+
+    def shifted(scaled):
+        return scaled
+
+
+@of("layer_norm_from_rms_norm")
+class affine_first:
+    message = N_(
+        "gamma and beta are applied before rms_norm, which then divides by the RMS of their "
+        "result. They act on the normalised token: pass gamma to rms_norm, and add beta to what "
+        "it returns."
+    )
+
+    def centred(x, mean, gamma, beta):
+        return gamma * (x - mean) + beta
+
+    def scaled(rms_norm, centred, gamma, eps):
+        return rms_norm(centred, np.ones_like(gamma), eps)
+
+    def shifted(scaled):
+        return scaled
+
+
+@of("layer_norm_from_rms_norm")
+class affine_first_and_gamma_again:
+    message = N_(
+        "gamma and beta are applied before rms_norm, and gamma a second time in it. Give "
+        "rms_norm the centred x as it is: gamma acts inside rms_norm, and beta is added to what "
+        "it returns."
+    )
+
+    def centred(x, mean, gamma, beta):
+        return gamma * (x - mean) + beta
 
     def shifted(scaled):
         return scaled

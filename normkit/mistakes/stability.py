@@ -180,7 +180,7 @@ def _first_failure(steps: Steps) -> Callable:
 
 
 ALGORITHMS |= {
-    name: Algorithm(steps, assemble, "why", "variance", contains)
+    name: Algorithm(steps, assemble, "why#why-variance", "variance", contains)
     for name, steps, assemble, *contains in (
         ("two_pass", TWO_PASS, _variance),
         ("half_precision", TWO_PASS, _variance, "two_pass"),
@@ -262,6 +262,29 @@ class over_everything:
 
     def axis():
         return None
+
+
+@of("two_pass")
+class mean_over_everything:
+    message = N_(
+        "The mean that is subtracted is one number for all of x: mean() has no axis there. Each "
+        "entry of x[0] has a mean of its own, over x[0], x[1], …: pass axis=0."
+    )
+
+    def mean(wide):
+        return np.mean(wide, keepdims=True)
+
+
+@of("two_pass")
+class one_mean_of_squares:
+    message = N_(
+        "The squared deviations are right, but their mean is taken over all of x: mean() has no "
+        "axis there, and one number is left. Each entry of x[0] has a variance of its own: pass "
+        "axis=0."
+    )
+
+    def var(squares):
+        return np.mean(squares)
 
 
 @of("two_pass")
@@ -779,8 +802,8 @@ class nan_passes:
 @of("first_failure")
 class too_small_passes:
     message = N_(
-        "The error has a sign: found - right is negative where the variance is too small, hence "
-        "below every limit. A variance of 0, or of -8, then counts as good. Take the absolute "
+        "The error has a sign: v - σ² is negative where the variance v is too small, hence below "
+        "every limit. A variance of 0, or of -8, then counts as good. Take the absolute "
         "value."
     )
 
@@ -791,8 +814,8 @@ class too_small_passes:
 @of("first_failure")
 class too_large_passes:
     message = N_(
-        "The error has a sign: right - found is negative where the variance is too large, hence "
-        "below every limit. An infinite variance then counts as good. Take the absolute value."
+        "The error has a sign: σ² - v is negative where the variance v is too large, hence below "
+        "every limit. An infinite variance then counts as good. Take the absolute value."
     )
 
     def error(found, right):

@@ -122,10 +122,18 @@ def _use_replace(answer, model, alpha_init, seed) -> Named:
     yield N_("the number of parameters that receive a gradient"), learnt
 
 
+ENDS = N_("whether the calls come to an end")
+
+
 def _replaced(answer, model, alpha_init) -> Named:
     """The types of all modules after the call, and where alpha starts."""
     before, norms = [path for path, _ in model.named_modules() if path], _norms(model)
-    result = answer(model, combine("DyT"), alpha_init)
+    try:
+        result = answer(model, combine("DyT"), alpha_init)
+    except RecursionError:
+        yield ENDS, False
+        raise
+    yield ENDS, True
     yield N_("the type of the result"), type(result).__name__
     yield N_("whether the result is the model itself"), result is model
     for path in before:

@@ -6,7 +6,7 @@ A test is observed by what it accepts: right programs, the one that was given, a
 import io
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from itertools import count
@@ -154,13 +154,18 @@ def _ran(test: Callable, program: Any) -> tuple[Any, str]:
 def _use_test(answer, bug, program) -> Named:
     """What a test says of a program, unless it is wrong about one before: that is enough to know.
 
-    A right program that it refuses by another error than AssertionError passes the error on.
+    Another error than AssertionError that it meets on a right program is passed on.
     """
     for name, (candidate, right) in _programs(bug).items():
         accepted = accepts(answer, candidate)
         if right and not accepted:
-            with suppress(AssertionError):
+            try:
                 _ran(answer, candidate)
+            except AssertionError:
+                pass
+            except Exception:
+                yield "symptom", "breaks off"
+                raise
         if name == program:
             yield f"accepts(test_{bug}, {name})", accepted
             if accepted != right:

@@ -208,11 +208,12 @@ BATCHED = {
     "group_norm": _each(lambda x: group_norm(x, 2)),
 }
 
-# Three more, on which the usual wrong experiments fail
+# Four more, on which the usual wrong experiments fail
 SHIFTED = {
     "group_norm_of_shifted": lambda x: _each(lambda x: group_norm(x, 2, eps=0))(x + x.mean()),
     "minus_mean_so_far": lambda x: x - np.cumsum(x, 0) / np.arange(1, len(x) + 1)[:, None, None],
     "minus_second": lambda x: x - x[min(1, len(x) - 1)],
+    "minus_sum": lambda x: x - x.sum(0),
 }
 
 

@@ -329,7 +329,7 @@ def _gradient_probes(rng):
     return [
         one(N_("a pre-norm model"), "pre", 1, 2, 5),
         one(N_("a post-norm model"), "post", 3, 3, 6),
-        one(N_("a DeepNorm model"), "deep", 2, 4, 7),
+        one(N_("a DeepNorm model"), "deep", 2, 2, 9),  # one more than it has positions for
     ]
 
 

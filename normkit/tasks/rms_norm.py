@@ -114,7 +114,7 @@ def _half(rng) -> list[Probe]:
         (N_("1 000 features around 10"), rng.normal(10, 1, (2, 1000)), None, 1e-5),
         (N_("numbers near the end of float16"), rng.uniform(3e4, 6e4, (3, 5)), None, 1e-5),
         (N_("small numbers"), tokens(rng, 3, 6) * 3e-3, None, 1e-5),
-        (N_("a large eps, 0.1"), tokens(rng, 3, 4) * 0.2, None, 0.1),
+        (N_("a large eps, 0.1"), tokens(rng, 3, 4) * 0.2, [0.25] * 4, 0.1),
         (N_("a batch of sequences"), mixed, None, 1e-5),
         (N_("a square array"), tokens(rng, 4, 4), None, 0.01),
         (N_("a transposed array"), tokens(rng, 6, 4).T, None, 1e-5),

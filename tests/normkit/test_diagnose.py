@@ -4,8 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+import wcwidth
 
 from normkit import check, diagnose
+from normkit.judging import WIDTH, _wrap
 from normkit.mistakes import combine, mistakes_of
 
 RIGHT = combine("layer_norm")
@@ -14,7 +16,7 @@ WRONG = {mistake.name: mistake.wrong for mistake in mistakes_of("layer_norm")}
 
 def test_right(capsys):
     diagnose(RIGHT, "layer_norm/forward")
-    assert capsys.readouterr().out == "✓ layer_norm/forward: right on all 13 inputs.\n"
+    assert capsys.readouterr().out == "✓ layer_norm/forward: right in all 13 checks.\n"
     check(RIGHT, "layer_norm/forward", seed=1)
 
 
@@ -35,6 +37,83 @@ def test_two_mistakes_are_numbered(capsys):
     diagnose(combine("layer_norm", *two), "layer_norm/forward")
     said = capsys.readouterr().out
     assert "1. eps is not used" in said and "2. gamma has no effect" in said
+
+
+def gradients(*of):
+    """The right gradients of layer normalisation, with a function of its own for some."""
+    right = combine("layer_norm_backward")
+
+    def answer(dy, x, gamma, eps):
+        return tuple(f(g) for f, g in zip(of, right(dy, x, gamma, eps), strict=True))
+
+    return answer
+
+
+def same(gradient):
+    return gradient
+
+
+def nothing(gradient):
+    return None
+
+
+def test_what_is_not_written_yet_hides_nothing_of_the_rest(capsys):
+    diagnose(gradients(same, nothing, nothing), "layer_norm/backward")
+    said = capsys.readouterr().out
+    assert "Right already: dx." in said and "None instead of a result: dgamma, dbeta." in said
+    assert "expected" not in said and "No mistake" not in said
+    diagnose(gradients(nothing, same, np.negative), "layer_norm/backward")
+    said = capsys.readouterr().out
+    assert "Right already: dgamma." in said and "None instead of a result: dx." in said
+    assert "dbeta" in said and "expected" in said
+
+
+MEAN_TERM = next(m for m in mistakes_of("layer_norm_backward") if m.name == "mean_term_dropped")
+
+
+def told(message, said):
+    return "".join(message.split()) in "".join(said.split())
+
+
+def test_a_mistake_is_named_beside_a_part_that_is_missing(capsys):
+    wrong = MEAN_TERM.wrong
+    diagnose(lambda *given: (*wrong(*given)[:2], None), "layer_norm/backward")
+    said = capsys.readouterr().out
+    assert "Right already: dgamma." in said and "None instead of a result: dbeta." in said
+    assert told(MEAN_TERM.message, said) and "alone" not in said
+
+
+def test_one_result_is_explained_although_another_is_beyond_explanation(capsys):
+    def answer(*given):
+        dx, dgamma, dbeta = MEAN_TERM.wrong(*given)
+        return dx, 17 * dgamma, dbeta
+
+    diagnose(answer, "layer_norm/backward")
+    said = capsys.readouterr().out
+    assert "Right already: dbeta." in said and "dx, looked at alone:" in said
+    assert told(MEAN_TERM.message, said) and "dgamma" not in said.split("alone:")[1]
+
+
+def test_an_input_changed_by_a_wrong_answer_is_told_with_it(capsys):
+    def in_place(x, gamma, beta, eps):
+        if x.dtype.kind == "f":
+            x -= x.mean(axis=-1, keepdims=True)
+        else:
+            x = x - x.mean(axis=-1, keepdims=True)
+        return gamma * x / np.sqrt(x.var(axis=-1, ddof=1, keepdims=True) + eps) + beta
+
+    diagnose(in_place, "layer_norm/forward")
+    said = capsys.readouterr().out
+    assert "divides by n - 1" in said and "Changed in place: x." in said
+
+
+def test_lines_end_between_chinese_characters_and_never_inside_a_name():
+    text = "方差要除以特征数，而不是特征数减一：" * 5 + " running_mean_of_the_layer 不变。"
+    lines = _wrap(text)
+    assert all(WIDTH - 6 < wcwidth.wcswidth(line) <= WIDTH + 2 for line in lines[:-1])
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert any("running_mean_of_the_layer" in line for line in lines)
+    assert not any(line[0] in "，。：" for line in lines)
 
 
 def test_check_raises_what_diagnose_prints():

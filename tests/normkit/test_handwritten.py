@@ -24,6 +24,25 @@ def loop(x, gamma, beta, eps):
     return (gamma * np.array(out) + beta).reshape(x.shape).astype((x * 1.0).dtype)
 
 
+def in_place(x, gamma, beta, eps):
+    x -= mean(x)
+    return gamma * x / np.sqrt(mean(x**2) + eps) + beta
+
+
+def all_in_place(x, gamma, beta, eps):
+    var = x.var(axis=-1, keepdims=True)
+    x -= mean(x)
+    x /= np.sqrt(var + eps)
+    x *= gamma
+    x += beta
+    return x
+
+
+def in_place_of_a_sample(x, gamma, beta, eps):
+    x -= mean(x)
+    return gamma * x / np.sqrt(x.var(axis=-1, ddof=1, keepdims=True) + eps) + beta
+
+
 FORWARD = {
     "unbiased_variance": [
         loop,
@@ -40,6 +59,14 @@ FORWARD = {
     ],
     "batch_axis": [lambda x, g, b, eps: g * (x - x.mean(0)) / np.sqrt(x.var(0) + eps) + b],
     "whole_array": [lambda x, g, b, eps: b + (x - x.mean()) * g / (x.var() + eps) ** 0.5],
+    "variance_of_whole_array": [
+        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(x.var() + eps) + b,
+        lambda x, g, b, eps: (x - mean(x)) / np.sqrt(x.std() ** 2 + eps) * g + b,
+    ],
+    "squares_over_whole_array": [
+        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(np.mean((x - mean(x)) ** 2) + eps) + b
+    ],
+    "changed_in_place": [in_place, all_in_place],
     "rms_instead": [lambda x, g, b, eps: g * x / np.sqrt(mean(x * x) + eps) + b],
     "mean_not_subtracted": [lambda x, g, b, eps: g * x / np.sqrt(std(x) ** 2 + eps) + b],
     "beta_before_gamma": [
@@ -82,6 +109,13 @@ def named(answer, task):
 )
 def test_a_wrong_forward_pass_is_named(name, answer):
     assert named(answer, "layer_norm/forward") == [name]
+
+
+def test_a_wrong_variance_in_place_is_told_both():
+    assert named(in_place_of_a_sample, "layer_norm/forward") == [
+        "unbiased_variance",
+        "changed_in_place",
+    ]
 
 
 @pytest.mark.parametrize("name", BACKWARD)

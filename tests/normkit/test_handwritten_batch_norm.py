@@ -420,6 +420,53 @@ class Everything(ByHand):
             return super().statistics(x)
 
 
+class Shared(ByHand):
+    """With the method that the assignment gives."""
+
+    def share(self):
+        self.num_batches_tracked += 1
+        return 1 / self.num_batches_tracked if self.momentum is None else self.momentum
+
+    def update(self, mean, var, x):
+        share = self.share()
+        with torch.no_grad():
+            self.running_mean += share * (mean - self.running_mean)
+            self.running_var += share * (x.var(axes(x), correction=1) - self.running_var)
+
+
+class ShareTwice(Shared):
+    def update(self, mean, var, x):
+        with torch.no_grad():
+            self.running_mean += self.share() * (mean - self.running_mean)
+            self.running_var += self.share() * (x.var(axes(x), correction=1) - self.running_var)
+
+
+class CountsToo(Shared):
+    def update(self, mean, var, x):
+        self.num_batches_tracked += 1
+        super().update(mean, var, x)
+
+
+class NoShare(Shared):
+    def share(self):
+        return self.momentum
+
+
+class Plain(Shared):
+    def make_statistics(self, channels):
+        super().make_statistics(channels)
+        del self.running_mean, self.running_var
+        self.running_mean = torch.zeros(channels)
+        self.running_var = torch.ones(channels)
+
+
+class PlainMean(Shared):
+    def make_statistics(self, channels):
+        super().make_statistics(channels)
+        del self.running_mean
+        self.running_mean = torch.zeros(channels)
+
+
 class Argument(ByHand):
     def forward(self, x, training=True):
         self.training = training
@@ -487,6 +534,11 @@ LAYERS = [
     (Notes, ["starts_at_one_and_zero", "statistics_not_registered"]),
     (Graph, ["graph_kept"]),
     (Everything, ["batch_statistics_detached"]),
+    (ShareTwice, ["share_called_twice"]),
+    (CountsToo, ["counted_twice"]),
+    (NoShare, ["batches_not_counted", "no_plain_average"]),
+    (Plain, ["statistics_not_registered"]),
+    (PlainMean, ["running_mean_not_registered"]),
     (Argument, ["eval_ignored"]),
     (Always, ["updated_in_evaluation"]),
     (Float, ["no_plain_average"]),
@@ -522,6 +574,13 @@ def train_only(dy, x, gamma, running_mean, running_var, training, eps):
     return staged(dy, x, gamma, running_mean, running_var, True, eps)
 
 
+def constants(dy, x, gamma, running_mean, running_var, training, eps):
+    """The statistics of each mode, but both as if they were fixed."""
+    if training:
+        running_mean, running_var = x.mean(axes(x)), x.var(axes(x))
+    return staged(dy, x, gamma, running_mean, running_var, False, eps)
+
+
 def dx_alone(dy, x, gamma, running_mean, running_var, training, eps):
     """xhat is computed once, from the batch; the mode is asked for dx only."""
     _, dgamma, dbeta = staged(dy, x, gamma, running_mean, running_var, True, eps)
@@ -539,6 +598,7 @@ BACK = [
     (eval_only, ["inference_formula_always"]),
     (train_only, ["training_formula_always"]),
     (dx_alone, ["dgamma_from_batch"]),
+    (constants, ["detached_statistics"]),
 ]
 
 
@@ -553,7 +613,14 @@ def folded(a=None, c=None, bias=None, weight=None):
     return answer
 
 
+def mean_as_it_is(weight, bias, gamma, beta, running_mean, running_var, eps):
+    a = gamma / np.sqrt(running_var + eps)
+    return a[:, None] * weight, a * bias + beta - running_mean
+
+
 FOLDED = [
+    (mean_as_it_is, ["mean_not_scaled", "no_bias_not_handled"]),
+    (folded(c=lambda beta, mean, a: beta - mean), ["mean_not_scaled"]),
     (folded(lambda gamma, var, eps: (var + eps) ** -0.5), ["gamma_not_folded"]),
     (folded(lambda gamma, var, eps: gamma / (var + eps)), ["running_var_as_std"]),
     (folded(c=lambda beta, mean, a: a * (beta - mean)), ["beta_scaled"]),
@@ -580,3 +647,9 @@ def test_a_wrong_answer_is_named(part, answer, names):
     verdict = judged(answer, part)
     assert sorted(mistake.name for mistake in verdict.mistakes) == names, verdict.explain()
     assert not verdict.passed
+
+
+def test_statistics_taken_for_constants_are_explained_where_there_are_two_modes():
+    said = judged(constants, "backward").explain()
+    assert "in inference only" in said and "#bn-mistake-detached-statistics" in said
+    assert "layer_norm.html" not in said

@@ -212,6 +212,7 @@ WRONG = {
         "x_added": lambda x, a, g, b: (x + np.tanh(x) * a) * g + b,
         "alpha_divides": lambda x, a, g, b: b + np.tanh(x / a) * g,
         "gamma_inside": lambda x, a, g, b: np.tanh(a * g * x) + b,
+        "alpha_and_gamma_swapped": lambda x, a, g, b: a * np.tanh(g * x) + b,
         "beta_inside": lambda x, a, g, b: g * np.tanh(b + x * a),
         "hard_tanh": lambda x, a, g, b: g * np.maximum(-1, np.minimum(1, a * x)) + b,
         "tanh_of_two_exponentials": lambda x, a, g, b: g * (np.sinh(a * x) / np.cosh(a * x)) + b,
@@ -250,6 +251,7 @@ WRONG = {
         "normal_distribution": lambda x, a, s, g, b: (
             g * 0.5 * (1 + ERF((a * x + s) / 2**0.5)).astype(g.dtype) + b
         ),
+        "alpha_and_gamma_swapped": lambda x, a, s, g, b: a * ERF(g * x + s).astype(g.dtype) + b,
         "shift_outside": lambda x, a, s, g, b: g * (ERF(a * x).astype(g.dtype) + s) + b,
         "shift_times_alpha": lambda x, a, s, g, b: g * ERF(a * (x + s)).astype(g.dtype) + b,
         "tanh_instead": lambda x, a, s, g, b: g * np.tanh(a * x + s) + b,
@@ -265,6 +267,9 @@ WRONG = {
         ),
         "alpha_outside": layer(
             lambda self, x: self.weight * self.alpha * torch.tanh(x) + self.bias
+        ),
+        "alpha_and_gamma_swapped": layer(
+            lambda self, x: self.alpha * torch.tanh(self.weight * x) + self.bias
         ),
     },
     "dyt/initial": {
@@ -530,6 +535,36 @@ def recursion_that_returns_at_once(model, dyt, alpha_init=0.5):
         else:
             recursion_that_returns_at_once(child, dyt, alpha_init)
         return model
+
+
+def recursion_over_all_modules(model, make_layer, alpha_init=0.5):
+    for name, module in model.named_modules():
+        if isinstance(module, KINDS):
+            setattr(model, name, exchanged(module, make_layer, alpha_init))
+        else:
+            recursion_over_all_modules(module, make_layer, alpha_init)
+    return model
+
+
+def recursion_on_the_model(model, make_layer, alpha_init=0.5):
+    for name, child in model.named_children():
+        if isinstance(child, KINDS):
+            setattr(model, name, exchanged(child, make_layer, alpha_init))
+        recursion_on_the_model(model, make_layer, alpha_init)
+    return model
+
+
+@pytest.mark.parametrize("answer", [recursion_over_all_modules, recursion_on_the_model])
+def test_a_recursion_without_end_is_named(answer):
+    for task in ("dyt/replace", "dyt/replaced"):
+        assert named(answer, task) == ["endless_recursion"]
+
+
+def test_another_error_is_no_recursion_without_end():
+    def unwritten(model, make_layer, alpha_init=0.5):
+        raise NotImplementedError
+
+    assert named(unwritten, "dyt/replace") == []
 
 
 @pytest.mark.parametrize("answer", [lambda model, *_: model, recursion_that_returns_at_once])

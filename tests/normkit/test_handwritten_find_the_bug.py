@@ -204,6 +204,24 @@ def rounded(function):
     assert np.allclose(function(X, ONE, ZERO), Y)
 
 
+def equal_to_rounded(function):
+    assert (function(X, ONE, ZERO) == Y).all()
+
+
+def float32_by_torch(function):
+    expected = torch.nn.LayerNorm(3)(torch.tensor(X).float()).detach().numpy()
+    np.testing.assert_allclose(function(X, ONE, ZERO), expected)
+
+
+def float64_to_torch(function):
+    expected = torch.nn.LayerNorm(3)(torch.tensor(X)).detach().numpy()
+    np.testing.assert_allclose(function(X, ONE, ZERO), expected)
+
+
+def tensors_expected(function):
+    assert torch.allclose(function(X, ONE, ZERO), torch.tensor(Y), atol=1e-3)
+
+
 def equal(function):
     y = function(np.array([[[0.0, 2], [0, 2]], [[1, 5], [4, 0]]]), np.ones(2), np.zeros(2), eps=0)
     assert y.tolist() == [[[-1, 1], [-1, 1]], [[-1, 1], [1, -1]]]
@@ -227,6 +245,10 @@ def rows(function):
         (one_token, "lone_token"),
         (of_the_wrong_one, "expected_from_wrong"),
         (rounded, "rounded_numbers"),
+        (equal_to_rounded, "rounded_numbers"),
+        (float32_by_torch, "rounded_numbers"),
+        (float64_to_torch, "broken_off"),
+        (tensors_expected, "broken_off"),
         (equal, "equality_demanded"),
         (rows, "rows_alone"),
     ],
@@ -307,12 +329,14 @@ def test_an_error_of_the_test_is_told(test, error):
     task = "find_the_bug/layer_norm_test"
     verdict = judge(observe(test, task), task)
     assert verdict.difference.what == "error" and error in verdict.explain()
+    assert named(test, "layer_norm_test") == ["broken_off"]
 
 
 def test_a_program_that_breaks_off_is_refused_but_a_missing_test_is_no_test():
     def missing(function):
         raise NotImplementedError
 
+    assert named(missing, "layer_norm_test") == []
     assert not accepts(rows, lambda *a: 1 / 0)
     with pytest.raises(NotImplementedError):
         accepts(missing, layer_norm)

@@ -228,6 +228,14 @@ def flattened(x, num_groups, gamma, beta, eps):
     return spread(gamma, x) * y + spread(beta, x)
 
 
+def columns(x, num_groups, eps):
+    return over(x.reshape(len(x), -1, num_groups), 1, eps).reshape(x.shape)
+
+
+def columns_unchecked(x, num_groups, gamma, beta, eps):
+    return spread(gamma, x) * columns(x, num_groups, eps) + spread(beta, x)
+
+
 def instance_norm(x, num_groups, gamma, beta, eps):
     y = over(x.reshape(*x.shape[:2], -1), 2, eps).reshape(x.shape)
     return spread(gamma, x) * y + spread(beta, x)
@@ -283,6 +291,7 @@ FORWARD = {
         lambda x, g, eps: over(split(x, g), (0, *range(2, x.ndim + 1)), eps).reshape(x.shape)
     ),
     "positions_forgotten": around(lambda x, g, eps: over(split(x, g), 2, eps).reshape(x.shape)),
+    "groups_as_columns": around(columns),
     "last_axis_alone": around(lambda x, g, eps: over(split(x, g), -1, eps).reshape(x.shape)),
     "unbiased_variance": around(
         lambda x, g, eps: (
@@ -302,6 +311,10 @@ def test_a_wrong_forward_pass_is_named(name):
 def test_two_mistakes_are_both_named():
     assert named(size_and_remainder, "group_instance_norm/forward") == [
         "group_size_for_number",
+        "remainder_ignored",
+    ]
+    assert sorted(named(columns_unchecked, "group_instance_norm/forward")) == [
+        "groups_as_columns",
         "remainder_ignored",
     ]
 
@@ -377,6 +390,22 @@ def test_wrong_predictions_and_searches_are_named():
     assert named((wrong, GROUPS_LIKE), "group_instance_norm/identities") == ["sizes_predicted"]
 
 
+@pytest.mark.parametrize(
+    ("name", "norm", "number"),
+    [
+        ("examples_by_size", "layer_norm_of_examples", 6),
+        ("positions_as_channels", "layer_norm_of_positions", 6),
+        ("instance_norm_as_one_group", "instance_norm", 1),
+        ("single_example_as_one_group", "batch_norm_of_single_examples", 1),
+        ("pairs_by_size", "pairs_of_channels", 2),
+        ("every_other_by_size", "every_other_channel", 3),
+    ],
+)
+def test_one_wrong_prediction_is_named(name, norm, number):
+    wrong = PREDICTIONS | {norm: number}
+    assert named((wrong, GROUPS_LIKE), "group_instance_norm/identities") == [name]
+
+
 def first_only(norm, x):
     other = np.concatenate([x[:1], 3 + 2 * x[1:]])
     return np.allclose(norm(other)[0], norm(x)[0])
@@ -404,6 +433,7 @@ def last_changed(norm, x):
         ("examples_permuted", permuted),
         ("examples_repeated", repeated),
         ("last_example_changed", last_changed),
+        ("always_independent", lambda norm, x: True),
         ("answer_inverted", lambda norm, x: not others_replaced(norm, x)),
         ("all_examples_changed", lambda norm, x: np.allclose(norm(x + 10), norm(x))),
     ],

@@ -167,7 +167,7 @@ def gradient_by_autograd(model, tokens):
 def gradient_by_backward(model, tokens):
     for parameter in model.parameters():
         parameter.grad = None
-    predicted = model(tokens)[:, :-1]
+    predicted = model(tokens[:, :-1])
     functional.cross_entropy(predicted.transpose(1, 2), tokens[:, 1:]).backward()
     gradients = {name: p.grad for name, p in model.named_parameters()}
     last = max(int(name.split(".")[1]) for name in gradients if name.startswith("blocks"))
@@ -351,6 +351,30 @@ def exchanged(n, m):
     return encoder(m, n)
 
 
+def alone_without_brackets(n):
+    return (2 * n) ** 1 / 4, (8 * n) ** -1 / 4
+
+
+def alone_without_any_brackets(n):
+    return 2 * n**1 / 4, 8 * n**-1 / 4
+
+
+def alone_with_brackets_in_the_exponent(n):
+    return 2 * n ** (1 / 4), 8 * n ** (-1 / 4)
+
+
+def encoder_without_brackets(n, m):
+    return 0.81 * (n**4 * m) ** 1 / 16, 0.87 * (n**4 * m) ** -1 / 16
+
+
+def decoder_without_brackets(n, m):
+    return (3 * m) ** 1 / 4, (12 * m) ** -1 / 4
+
+
+def decoder_with_brackets_in_the_exponent(n, m):
+    return 3 * m ** (1 / 4), 12 * m ** (-1 / 4)
+
+
 def every_matrix(attention, feed_forward, beta):
     for part in (attention, feed_forward):
         for parameter in part.parameters():
@@ -379,6 +403,12 @@ def twice(weight, beta):
 def by_variance(weight, beta):
     variance = 2 / sum(weight.shape)
     nn.init.normal_(weight, std=math.sqrt(beta * variance))
+
+
+def attention_alone(attention, feed_forward, beta):
+    init_by_xavier(attention, feed_forward, beta)
+    for linear in (feed_forward.up, feed_forward.down):
+        nn.init.xavier_normal_(linear.weight)
 
 
 def only_scaled(attention, feed_forward, beta):
@@ -463,6 +493,13 @@ def every_character(model, tokens):
     return model.blocks[-1].branch.down.weight.grad.norm()
 
 
+def last_logits_cut_off(model, tokens):
+    model.zero_grad()
+    logits = model(tokens)[:, :-1]
+    functional.cross_entropy(logits.mT, tokens[:, 1:]).backward()
+    return model.blocks[-1].branch.down.weight.grad.norm()
+
+
 def clipped(model, tokens):
     trained(model, tokens)
     return nn.utils.clip_grad_norm_(model.parameters(), math.inf)
@@ -494,12 +531,39 @@ WRONG = [
     ("constants", constants(alone, decoder, encoder), "sides_exchanged"),
     ("constants", constants(alone, encoder, lambda n, m: alone(m)), "cross_attention_forgotten"),
     ("constants", constants(alone, lambda n, m: alone(n), decoder), "encoder_alone"),
+    ("constants", constants(alone, encoder, lambda n, m: decoder(m, n)), "decoder_from_n"),
+    (
+        "constants",
+        constants(alone_without_brackets, encoder, decoder),
+        "exponent_without_brackets_alone",
+    ),
+    (
+        "constants",
+        constants(alone, encoder_without_brackets, decoder_without_brackets),
+        "exponent_without_brackets_together",
+    ),
+    (
+        "constants",
+        constants(alone_without_brackets, encoder_without_brackets, decoder_without_brackets),
+        "exponent_without_brackets",
+    ),
+    (
+        "constants",
+        constants(alone_with_brackets_in_the_exponent, encoder, decoder),
+        "factor_outside_power_alone",
+    ),
+    (
+        "constants",
+        constants(alone, encoder, decoder_with_brackets_in_the_exponent),
+        "factor_outside_power_together",
+    ),
     (
         "constants",
         constants(lambda n: ((8 * n) ** 0.25, (2 * n) ** -0.25), encoder, decoder),
         "two_and_eight_exchanged",
     ),
     ("init", every_matrix, "gain_on_everything"),
+    ("init", attention_alone, "gain_forgotten_on_feed_forward"),
     ("init", scaled_by(twice), "gain_applied_twice"),
     ("init", scaled_by(by_variance), "gain_on_variance"),
     ("init", only_scaled, "queries_left_as_made"),
@@ -511,6 +575,7 @@ WRONG = [
     ("qk_norm", attention_with(causal=False), "future_visible"),
     ("gradient", forgetful, "gradients_accumulated"),
     ("gradient", every_character, "whole_sequence_compared"),
+    ("gradient", last_logits_cut_off, "last_character_read"),
     ("gradient", same_character, "targets_not_shifted"),
     ("gradient", lambda m, t: torch.linalg.norm(trained(m, t), ord=2), "spectral_norm"),
     ("gradient", lambda m, t: trained(m, t).pow(2).sum(), "root_forgotten"),
@@ -522,6 +587,12 @@ WRONG = [
 @pytest.mark.parametrize(("task", "answer", "name"), WRONG)
 def test_a_wrong_answer_is_named(task, answer, name):
     assert named(answer, task) == [name]
+
+
+def test_both_pairs_of_brackets_forgotten_on_one_side():
+    answer = constants(alone_without_any_brackets, encoder, decoder)
+    found = {"factor_outside_power_alone", "exponent_without_brackets_alone"}
+    assert set(named(answer, "constants")) == found
 
 
 # --- Ready-made answers, and parts ------------------------------------------------------------
@@ -574,6 +645,7 @@ def test_each_side_counts_by_itself():
 
 
 def test_every_mistake_with_the_constants_shows_on_a_side():
-    known = [TASKS[f"placement/constants_{side}"].mistakes for side in SIDES]
-    assert {m for side in known for m in side} == set(TASKS["placement/constants"].mistakes)
-    assert {m.name for m in known[0]}.isdisjoint({"tenth_root", "sides_exchanged"})
+    for mistake in TASKS["placement/constants"].mistakes:
+        assert not all(judged(mistake.wrong, f"constants_{side}").passed for side in SIDES)
+    known = {mistake.name for mistake in TASKS["placement/constants_one_side"].mistakes}
+    assert known.isdisjoint({"tenth_root", "sides_exchanged"})

@@ -223,6 +223,8 @@ FORWARD = {
     "mean_square_without_root": [lambda x, g, eps: g * (x / (mean(x * x) + eps))],
     "multiplied_by_rms": [lambda x, g, eps: g * x * np.sqrt(mean(x * x) + eps)],
     "eps_added_to_rms": [lambda x, g, eps: g * x / (np.sqrt(mean(x * x)) + eps)],
+    "eps_added_to_xhat": [lambda x, g, eps: g * (x / np.sqrt(mean(x**2)) + eps)],
+    "eps_added_to_y": [lambda x, g, eps: g * x / np.sqrt(mean(x**2)) + eps],
     "eps_subtracted": [lambda x, g, eps: g * x / np.sqrt(mean(x * x) - eps)],
     "rms_without_eps": [
         lambda x, g, eps: g * x * np.sqrt(x.shape[-1]) / np.linalg.norm(x, axis=-1)[..., None]
@@ -316,6 +318,12 @@ LAYER_NORM = {
     "gamma_twice": lambda x, g, b, eps, rms_norm: rms_norm(x - mean(x), g, eps) * g + b,
     "eps_not_passed": lambda x, g, b, eps, rms_norm: rms_norm(x - mean(x), g) + b,
     "beta_passed_through": lambda x, g, b, eps, rms_norm: rms_norm(x - mean(x) + b, g, eps),
+    "affine_first": lambda x, g, b, eps, rms_norm: rms_norm(
+        g * (x - mean(x)) + b, np.ones(g.shape, g.dtype), eps
+    ),
+    "affine_first_and_gamma_again": lambda x, g, b, eps, rms_norm: rms_norm(
+        g * (x - mean(x)) + b, g, eps
+    ),
     "normalised_twice": lambda x, g, b, eps, rms_norm: (
         rms_norm((x - mean(x)) / rms(x - mean(x), eps), g, eps) + b
     ),

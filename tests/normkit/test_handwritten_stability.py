@@ -274,6 +274,8 @@ WRONG = {
             axis=-1
         ),
         "over_everything": lambda x: ((x - x.mean()) ** 2).mean(),
+        "mean_over_everything": lambda x: ((x - x.mean()) ** 2).mean(axis=0),
+        "one_mean_of_squares": lambda x: ((x - x.mean(axis=0)) ** 2).mean(),
         "standard_deviation": lambda x: np.sqrt(two_passes(x)),
         "about_the_first_value": lambda x: ((x - x[0]) ** 2).mean(axis=0),
     },

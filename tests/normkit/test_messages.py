@@ -9,7 +9,7 @@ PO = """
 msgid ""
 msgstr "Content-Type: text/plain; charset=utf-8\\n"
 
-msgid "✓ {task}: right on all {count} inputs."
+msgid "✓ {task}: right in all {count} checks."
 msgstr "✓ {task} : juste sur les {count} entrées."
 
 #, fuzzy

@@ -55,7 +55,7 @@ def test_a_mistake_fails_its_task_and_is_named(name, mistake):
     assert not verdict.passed
     assert verdict.mistakes == (mistake,)
     assert mistake.label in verdict.explain()
-    assert len(verdict.explain().splitlines()) <= 9
+    assert len(verdict.explain().splitlines()) <= 10
 
 
 @pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.at_once > 1])

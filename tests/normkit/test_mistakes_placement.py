@@ -153,6 +153,11 @@ def test_numbers_on_constants():
     assert deepnorm_constants(2)["encoder"][1] == 0.5
     assert deepnorm_constants(2, 16)["encoder"][0] == pytest.approx(1.15, abs=5e-3)
     assert deepnorm_constants(2, 27)["decoder"][0] == pytest.approx(3)
+    assert deepnorm_constants(5, 27)["decoder"][0] == pytest.approx(3)
+    for name, alpha in (("exponent_without_brackets", 20.25), ("factor_outside_power", 6.84)):
+        assert alone(f"{name}_alone")[0] == alone(name)[0]
+        together = found[f"{name}_together"](2, 27)["decoder"][0]
+        assert together == pytest.approx(alpha, abs=5e-3)
 
 
 def test_numbers_on_first_weights():

@@ -171,7 +171,7 @@ def test_the_first_difference_is_told(answer, what):
 def test_a_gradient_must_be_three_arrays():
     verdict = judged(lambda *a: RIGHT_BACKWARD(*a)[:2], "layer_norm/backward")
     assert verdict.difference.what == "results"
-    assert "tuple of 2" in verdict.explain()
+    assert "tuple[2]" in verdict.explain()
 
 
 def test_a_layer_must_follow_its_dtype():

@@ -1,6 +1,9 @@
 """What a student downloads: the released notebook and the package, nothing that gives answers."""
 
 import io
+import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -45,6 +48,23 @@ def test_no_answer_and_no_hidden_test_travels_with_it(zips):
         for entry in archive.namelist():
             text = archive.read(entry).decode("utf-8")
             assert "BEGIN SOLUTION" not in text and "BEGIN HIDDEN" not in text, entry
+
+
+def test_it_knows_the_address_of_the_site(monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("NORMKIT_BOOK", "https://example.org/course/")
+    content = dict(packs(EXERCISES / "fr", str))["layer_norm.zip"]
+    zipfile.ZipFile(io.BytesIO(content)).extractall(tmp_path)
+    answer = 'import normkit; normkit.diagnose(lambda *a: 1.0, "layer_norm/forward")'
+    done = subprocess.run(
+        [sys.executable, "-c", answer],
+        cwd=tmp_path / "layer_norm",
+        env={k: v for k, v in os.environ.items() if k != "NORMKIT_BOOK"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "https://example.org/course/en/layer_norm.html" in done.stdout
 
 
 def test_the_same_files_make_the_same_zip(monkeypatch):
