@@ -41,8 +41,8 @@ def batch_norm(
     and positions: σ² is biased, Σ(x - μ)²/m. The running statistics move towards them, with the
     unbiased variance, Σ(x - μ)²/(m - 1):
 
-    $$ \text{running} \leftarrow (1 - \text{momentum}) \cdot \text{running}
-    + \text{momentum} \cdot \text{batch} $$
+    $$ \mu_r \leftarrow (1 - q)\, \mu_r + q\, \mu, \quad
+    \sigma_r^2 \leftarrow (1 - q)\, \sigma_r^2 + q\, \frac{m}{m - 1}\, \sigma^2 $$
 
     In inference, μ and σ² are the running ones, which do not change: y depends on its own
     example alone.
@@ -50,7 +50,7 @@ def batch_norm(
     x: (N, C) or (N, C, ...), any floating dtype.
     gamma, beta: (C,), 1 and 0 if left out. running_mean, running_var: (C,); in training they
     start at 0 and 1 if left out, in inference they are needed.
-    momentum: the share of the new batch, 0.1 in torch; Keras and Flax call 0.9 what is left to
+    momentum: q, the share of the new batch, 0.1 in torch; Keras and Flax call 0.9 what is left to
     the old value. With 1/k at the k-th batch, the running statistics are plain averages.
     Returns y like x, and the running statistics in their dtype (at least float32 if left out);
     nothing is changed in place. Detach them when torch tracks gradients.

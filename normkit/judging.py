@@ -49,6 +49,11 @@ class Verdict:
     def passed(self) -> bool:
         return self.difference is None
 
+    @property
+    def untouched(self) -> bool:
+        found = self.difference
+        return found.what == "error" and found.came.startswith(NotImplementedError.__name__)
+
     def explain(self, language: str = "en") -> str:
         """The verdict in words, with numbers and where to read on; at most about ten lines."""
         _ = translator(language)
@@ -61,7 +66,7 @@ class Verdict:
             return text.format(task=self.task.name, count=self.count)
         lines = [_("✗ {task}: not right yet.").format(task=self.task.name)]
         lines += [*_progress(self, _), *_advice(self, _)]
-        if self.difference.what not in ("ready_made", "missing"):
+        if self.difference.what not in ("ready_made", "missing") and not self.untouched:
             lines += _evidence(self, _)
         lines += [_("Read on: {address}").format(address=_address(self, language))]
         return "\n".join(lines)
@@ -99,6 +104,8 @@ def _diagnosed(task: Task, probes, seen, right) -> Verdict:
     """What explains all results; else those that are not None; else the first wrong one alone."""
     first = next(filter(None, _differences(task, probes, seen, right)))
     verdict = Verdict(task, len(probes), first)
+    if verdict.untouched:
+        return verdict
     if mistakes := _explaining(task, probes, seen):
         return replace(verdict, mistakes=mistakes, changed=_changed(task, probes, seen, mistakes))
     names = list(dict.fromkeys(name for result in right for name in result.values))
@@ -247,7 +254,7 @@ def _array_difference(came, expected, probe, rows) -> str:
         return "dtype"
     if distance(came, expected) <= probe.tolerance:
         return ""
-    if not np.isfinite(came).all():
+    if came.ndim and not np.isfinite(came).all():  # a number shows by itself that it is infinite
         return "nan"
     if rows and _first_row(came, expected, probe.tolerance) is not None:
         return "statistics"
@@ -266,6 +273,7 @@ WIDTH = 88
 SMALL = 8  # an array of so many numbers is shown whole
 LISTED = 4  # results that are listed by name
 NUMBERS = {"nan", "statistics", "values"}  # differences that two arrays show
+MODIFIED = N_("Changed in place: {name}. The caller still needs it: work on a copy.")
 SENTENCES = {
     "error": N_("An exception was raised: {came}"),
     "type": N_("The type of {name} is {came} instead of {expected}."),
@@ -277,9 +285,13 @@ SENTENCES = {
         "Token {token} of {name} has mean {mean} and variance {var}; expected: mean {right_mean} "
         "and variance {right_var}."
     ),
-    "modified": N_("Changed in place: {name}. The caller still needs it: work on a copy."),
+    "modified": MODIFIED,
 }
-MISSING = N_("None instead of a result: {names}. Not written yet, or is a return missing?")
+MISSING = N_(
+    "None instead of a result: {names}. It is not written yet, or not returned; or, if it is a "
+    "gradient, none arrives there."
+)
+UNTOUCHED = N_("It still says raise NotImplementedError: put your own code in its place.")
 UNKNOWN = N_(
     "No mistake that the course knows explains this, nor do two together. Redo the worked example "
     "of the task by hand and print each of your steps: where do they part?"
@@ -295,10 +307,12 @@ PIECE = re.compile(
 def _advice(verdict: Verdict, _) -> list[str]:
     messages = [_(mistake.message) for mistake in verdict.mistakes]
     if verdict.changed:
-        messages.append(_(SENTENCES["modified"]).format(name=", ".join(verdict.changed)))
+        messages.append(_(MODIFIED).format(name=", ".join(verdict.changed)))
     if verdict.difference.what == "ready_made":
         text = _("{name} does this for you. Write it yourself: the task says what is not allowed.")
         messages = [text.format(name=verdict.difference.name)]
+    if verdict.untouched:
+        return _wrap(_(UNTOUCHED))
     if not messages and verdict.difference.what in NUMBERS:
         messages = [_(UNKNOWN)]
     if len(messages) > 1:
@@ -333,15 +347,17 @@ def _evidence(verdict: Verdict, _) -> list[str]:
         facts |= {key: getattr(facts[key], found.what) for key in ("came", "expected")}
     if found.what == "results":
         facts |= {key: _kinds(facts[key], _) for key in ("came", "expected")}
+    told = found.what not in NUMBERS or (found.what in SENTENCES and not verdict.mistakes)
     if found.what == "statistics":
         facts |= _statistics(found.came, found.expected, found.probe.tolerance)
+        told &= any(facts[name] != facts[f"right_{name}"] for name in ("mean", "var"))
     inputs = [
         text.replace(" ", SOLID) if len(text) <= WIDTH else text
         for text in telling(found.probe.inputs)
     ]
     place = _("First seen on: {input}").format(input=" · ".join([_(found.probe.name), *inputs]))
     lines = _wrap(place)
-    if found.what not in NUMBERS or (found.what in SENTENCES and not verdict.mistakes):
+    if told:
         lines += _wrap(_(SENTENCES[found.what]).format(**facts))
     if found.what in NUMBERS:
         lines += _numbers(facts["name"], found.came, found.expected, _("expected"))
@@ -397,7 +413,8 @@ def compared(name: str, came: np.ndarray, expected: np.ndarray) -> tuple[str, st
     if expected.size > SMALL:
         gap = np.where(np.isfinite(came), np.abs(came - expected), np.inf)
         worst = tuple(map(int, np.unravel_index(np.argmax(gap), gap.shape)))
-        name, came, expected = f"{name}{list(worst)}", came[worst], expected[worst]
+        space = " " if " " in name else ""  # after words
+        name, came, expected = f"{name}{space}{list(worst)}", came[worst], expected[worst]
     digits = next((d for d in (4, 8) if _show(came, d) != _show(expected, d)), 16)
     return name, _show(came, digits), _show(expected, digits)
 

@@ -143,7 +143,7 @@ def deepnorm_constants(
 def deepnorm_init(module: nn.Module, beta: float) -> nn.Module:
     r"""Initialise every Linear in the module as DeepNorm does.
 
-    $$ W \sim \mathcal{N}\left(0, \frac{2 g^2}{\text{inputs} + \text{outputs}}\right) $$
+    $$ W \sim \mathcal{N}\left(0, \frac{2 g^2}{n_{\mathrm{in}} + n_{\mathrm{out}}}\right) $$
 
     with the gain g = β for values, output projections and both feed-forward matrices, g = 1 for
     queries, keys and whatever is outside of `Attention` and `FeedForward`. Biases become 0.

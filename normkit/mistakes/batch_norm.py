@@ -279,25 +279,20 @@ IN_TRAINING = PARAMETERS | MOMENTS | UPDATE | TRAINING | NORMALISE
 LAYER = MADE | READ | COUNT | IN_TRAINING | INFERENCE | STORE
 
 ALGORITHMS |= {
-    name: Algorithm(steps, assemble, "batch_norm", "bn", tuple(contains))
-    for name, steps, assemble, *contains in (
-        ("batch_norm_forward", PARAMETERS | MOMENTS | NORMALISE, _forward, "normalise"),
-        ("batch_norm_running", IN_TRAINING | RETURNED, _running, "batch_norm_forward"),
+    name: Algorithm(steps, assemble, f"batch_norm#bn-{place}", "bn", tuple(contains))
+    for name, steps, assemble, place, *contains in (
+        ("batch_norm_forward", PARAMETERS | MOMENTS | NORMALISE, _forward, "formula", "normalise"),
+        ("batch_norm_running", IN_TRAINING | RETURNED, _running, "running", "batch_norm_forward"),
         (
-            "batch_norm_inference",
-            PARAMETERS | INFERENCE | NORMALISE,
-            _inference,
-            "batch_norm_forward",
+            *("batch_norm_inference", PARAMETERS | INFERENCE | NORMALISE, _inference),
+            *("inference", "batch_norm_forward"),
         ),
-        ("BatchNorm", LAYER, _layer, "batch_norm_running", "batch_norm_inference"),
+        ("BatchNorm", LAYER, _layer, "code", "batch_norm_running", "batch_norm_inference"),
         (
-            "batch_norm_backward",
-            MODES | GAMMA | MOMENTS | INFERENCE | SUMS,
-            _backward,
-            "batch_norm_inference",
-            "normalise_backward",
+            *("batch_norm_backward", MODES | GAMMA | MOMENTS | INFERENCE | SUMS, _backward),
+            *("backward", "batch_norm_inference", "normalise_backward"),
         ),
-        ("fold_batch_norm", FOLD, _fold),
+        ("fold_batch_norm", FOLD, _fold, "folding"),
     )
 }
 

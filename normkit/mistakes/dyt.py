@@ -325,36 +325,57 @@ def _weight_norm_backward(steps: Steps) -> Callable:
 
 LAYER = layer_norm.PARAMETERS | ALPHA | layer_norm.CALL | CALL | FORWARD
 ALGORITHMS |= {
-    name: Algorithm(steps, assemble, "dyt", "dyt", contains)
-    for name, steps, assemble, *contains in (
-        ("squash", FORWARD, _dyt),
-        ("squash_backward", BACKWARD, _dyt_backward, "squash", "layer_norm_backward"),
-        ("dyt", FORWARD, _dyt, "squash"),
-        ("dyt_backward", BACKWARD, _dyt_backward, "squash_backward", "dyt"),
-        ("dyt_dx", DX, _dyt_backward, "dyt_backward"),
-        ("dyt_dalpha", DALPHA, _dyt_backward, "dyt_backward"),
-        ("dyt_dgamma_dbeta", DGAMMA_DBETA, _dyt_backward, "dyt_backward"),
-        ("derf", FORWARD | WITH_ERF, _derf, "squash"),
+    name: Algorithm(steps, assemble, f"dyt#{place}", "dyt", contains)
+    for name, steps, assemble, place, *contains in (
+        ("squash", FORWARD, _dyt, "dyt-formula"),
+        (
+            "squash_backward",
+            BACKWARD,
+            _dyt_backward,
+            "dyt-backward",
+            "squash",
+            "layer_norm_backward",
+        ),
+        ("dyt", FORWARD, _dyt, "dyt-formula", "squash"),
+        ("dyt_backward", BACKWARD, _dyt_backward, "dyt-backward", "squash_backward", "dyt"),
+        ("dyt_dx", DX, _dyt_backward, "dyt-backward", "dyt_backward"),
+        ("dyt_dalpha", DALPHA, _dyt_backward, "dyt-backward", "dyt_backward"),
+        ("dyt_dgamma_dbeta", DGAMMA_DBETA, _dyt_backward, "dyt-backward", "dyt_backward"),
+        ("derf", FORWARD | WITH_ERF, _derf, "dyt-derf", "squash"),
         (
             "derf_backward",
             BACKWARD | WITH_ERF | GRADIENTS_WITH_ERF,
             _derf_backward,
+            "dyt-derf",
             "squash_backward",
             "derf",
         ),
-        ("squash_layer", LAYER, _squashing_layer, "LayerNorm"),
-        ("DyT", LAYER, _squashing_layer, "squash_layer", "dyt"),
+        ("squash_layer", LAYER, _squashing_layer, "dyt-code", "LayerNorm"),
+        ("DyT", LAYER, _squashing_layer, "dyt-code", "squash_layer", "dyt"),
         (
             "Derf",
             layer_norm.PARAMETERS | ALPHA | SHIFT | SHIFTED_CALL | LAYER | WITH_ERF,
             _squashing_layer,
+            "dyt-derf",
             "squash_layer",  # and not derf: its mistakes are those of DyT with another curve
         ),
-        ("dyt_alpha_init", INITIAL, _initial),
-        ("replace_norms", SEARCH | EXCHANGE | TAKE_OVER | RETURNED, _replace_norms),
-        ("norms_replaced", SEARCH | EXCHANGE | RETURNED, _replace_norms, "replace_norms"),
-        ("weight_norm", WEIGHTS, _weight_norm),
-        ("weight_norm_backward", WEIGHTS_BACKWARD, _weight_norm_backward, "weight_norm"),
+        ("dyt_alpha_init", INITIAL, _initial, "dyt-alpha-init"),
+        ("replace_norms", SEARCH | EXCHANGE | TAKE_OVER | RETURNED, _replace_norms, "dyt-code"),
+        (
+            "norms_replaced",
+            SEARCH | EXCHANGE | RETURNED,
+            _replace_norms,
+            "dyt-code",
+            "replace_norms",
+        ),
+        ("weight_norm", WEIGHTS, _weight_norm, "dyt-weight-norm"),
+        (
+            "weight_norm_backward",
+            WEIGHTS_BACKWARD,
+            _weight_norm_backward,
+            "dyt-weight-norm",
+            "weight_norm",
+        ),
     )
 }
 

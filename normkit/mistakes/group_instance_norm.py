@@ -177,18 +177,25 @@ def _splitting(own: Steps, shared: Steps) -> Steps:
 
 
 ALGORITHMS |= {
-    name: Algorithm(steps, assemble, "group_instance_norm", "gn", tuple(contains))
-    for name, steps, assemble, *contains in (
-        ("group_norm", _splitting(SHIFT, FORWARD) | JOINED, _group_norm, "normalise"),
+    name: Algorithm(steps, assemble, f"group_instance_norm#{place}", "gn", tuple(contains))
+    for name, steps, assemble, place, *contains in (
+        (
+            "group_norm",
+            _splitting(SHIFT, FORWARD) | JOINED,
+            _group_norm,
+            "gn-formula",
+            "normalise",
+        ),
         (
             "group_norm_backward",
             _splitting(SHARED, BACKWARD),
             _group_norm_backward,
+            "gn-backward",
             "group_norm",
             "normalise_backward",
         ),
-        ("group_norm_identities", PREDICTIONS | SEARCH, _identities),
-        ("group_norm_batch", INDEPENDENCE | EXPERIMENT, _batch),
+        ("group_norm_identities", PREDICTIONS | SEARCH, _identities, "gn-identities"),
+        ("group_norm_batch", INDEPENDENCE | EXPERIMENT, _batch, "gn-batch"),
     )
 }
 

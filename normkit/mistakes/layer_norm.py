@@ -83,12 +83,15 @@ def _layer_norm_invariance(steps: Steps) -> tuple[dict[str, bool], Callable]:
 
 
 ALGORITHMS |= {
-    name: Algorithm(steps, assemble, "layer_norm", "ln", contains, book="layer_norm")
-    for name, steps, assemble, *contains in (
-        ("layer_norm", FORWARD, layer_norm, "normalise"),
-        ("layer_norm_backward", BACKWARD, layer_norm_backward, "layer_norm", "normalise_backward"),
-        ("LayerNorm", PARAMETERS | CALL | FORWARD, _layer_norm_layer, "layer_norm"),
-        ("layer_norm_invariance", INVARIANCE, _layer_norm_invariance),
+    name: Algorithm(steps, assemble, f"layer_norm#{place}", "ln", contains, book="layer_norm")
+    for name, steps, assemble, place, *contains in (
+        ("layer_norm", FORWARD, layer_norm, "ln-formula", "normalise"),
+        (
+            *("layer_norm_backward", BACKWARD, layer_norm_backward, "ln-backward"),
+            *("layer_norm", "normalise_backward"),
+        ),
+        ("LayerNorm", PARAMETERS | CALL | FORWARD, _layer_norm_layer, "ln-code", "layer_norm"),
+        ("layer_norm_invariance", INVARIANCE, _layer_norm_invariance, "ln-invariance"),
     )
 }
 
@@ -175,6 +178,23 @@ class all_but_batch:
 
 
 @of("layer_norm")
+class loop_over_first_axis:
+    label = "ln-mistake-all-but-batch"
+    message = N_(
+        "The loop runs over the first axis. For (N, D) it meets tokens, but in (N, T, D) whole "
+        "sequences, whose tokens then share statistics, and in a single token (D,) numbers. No "
+        "loop is needed: average with axis=-1, keepdims=True."
+    )
+
+    def axis(x):
+        return tuple(range(1, x.ndim))
+
+    def y(xp, x, scaled, beta):
+        y = scaled + beta
+        return y if x.ndim > 1 else xp.stack([y] * x.shape[0])
+
+
+@of("layer_norm")
 class axis_one:
     message = N_(
         "The mean and the variance are taken over axis 1. That is the feature axis of (N, D) "
@@ -198,6 +218,69 @@ class no_keepdims:
 
     def var(xp, x, axis):
         return xp.var(x, axis=axis)
+
+
+@of("layer_norm")
+class squares_without_keepdims:
+    label = "ln-mistake-no-keepdims"
+    message = no_keepdims.message
+
+    def mean(xp, x, axis):
+        return xp.mean(x, axis=axis)
+
+    def var(xp, x, mean, axis):
+        return xp.mean((x - mean) ** 2, axis=axis)
+
+
+@of("layer_norm")
+class mean_without_keepdims:
+    label = "ln-mistake-no-keepdims"
+    message = N_(
+        "The mean has lost its last axis: shape (N,) instead of (N, 1). It is then lined up with "
+        "the features, which fails, or, for a square x, silently uses the means of other rows. "
+        "Keep its axis as that of the variance (keepdims)."
+    )
+
+    def mean(xp, x, axis):
+        return xp.mean(x, axis=axis)
+
+
+@of("layer_norm")
+class mean_alone_without_keepdims:
+    label = "ln-mistake-no-keepdims"
+    message = mean_without_keepdims.message
+
+    def mean(xp, x, axis):
+        return xp.mean(x, axis=axis)
+
+    def var(xp, x, axis):
+        return xp.var(x, axis=axis, keepdims=True)
+
+
+@of("layer_norm")
+class var_without_keepdims:
+    label = "ln-mistake-no-keepdims"
+    message = N_(
+        "The variance has lost its last axis: shape (N,) instead of (N, 1). It is then lined up "
+        "with the features, which fails, or, for a square x, silently uses the variances of other "
+        "rows. Keep its axis as that of the mean (keepdims)."
+    )
+
+    def var(xp, x, axis):
+        return xp.var(x, axis=axis)
+
+
+@of("layer_norm")
+class axis_put_back_second:
+    label = "ln-mistake-no-keepdims"
+    message = N_(
+        "[:, None] puts the lost axis back in second place. That is right for (N, D) alone: with "
+        "(N, T, D), or a single token (D,), it fails. keepdims leaves the axis where it was, "
+        "whatever the shape."
+    )
+
+    def mean(xp, x, axis):
+        return xp.mean(x, axis=axis)[:, None]
 
 
 @of("layer_norm")
@@ -335,6 +418,126 @@ class weight_starts_at_zero:
 
 
 @of("LayerNorm")
+class weight_starts_anywhere:
+    label = "ln-affine"
+    message = N_(
+        "weight does not start at 1. A new layer has weight = 1 and bias = 0, so that at first it "
+        "only normalises; what else is needed will be learnt."
+    )
+
+    def weight(torch, features):  # random numbers would differ from those of the student
+        return torch.linspace(-1, 2, features)
+
+
+@of("LayerNorm")
+class one_weight:
+    label = "ln-affine"
+    message = N_(
+        "weight and bias hold one number for all features. Each feature has its own: their shape "
+        "is (D,), made from the argument features."
+    )
+
+    def weight(torch):
+        return torch.ones(1)
+
+    def bias(torch):
+        return torch.zeros(1)
+
+
+@of("LayerNorm")
+class no_bias:
+    label = "ln-affine"
+    message = N_(
+        "The layer has no bias: beta is missing, and the state_dict of a trained layer will not "
+        "load. Make a second parameter, all zeros at first, and add it at the end of forward."
+    )
+
+    def register(torch, layer, weight):
+        layer.weight = torch.nn.Parameter(weight)
+
+    def beta():
+        return 0
+
+
+@of("LayerNorm")
+class no_grad_forward:
+    label = "ln-mistake-detached-statistics"
+    message = N_(
+        "The output is cut off from the graph, as under no_grad: no gradient reaches x, weight or "
+        "bias, and nothing before this layer, nor the layer itself, can learn. Let PyTorch record "
+        "all of forward."
+    )
+
+    def y(scaled, beta):
+        return (scaled + beta).detach()
+
+
+@of("LayerNorm")
+class x_detached:
+    label = "ln-mistake-detached-statistics"
+    message = N_(
+        "x is cut off from the graph (detach or data), so no gradient reaches the layers before "
+        "this one, and they cannot learn. Use x as it comes."
+    )
+
+    def xhat(x, mean, root):
+        return ((x - mean) / root).detach()
+
+
+@of("LayerNorm")
+class parameters_detached:
+    label = "ln-mistake-detached-statistics"
+    message = N_(
+        "weight and bias are used without their graph (data or detach), so no gradient reaches "
+        "them, and they will never be learnt. Use self.weight and self.bias themselves."
+    )
+
+    def gamma(layer, prepare):
+        return layer.weight.detach()
+
+    def beta(layer, prepare):
+        return layer.bias.detach()
+
+
+@of("LayerNorm")
+class weight_detached:
+    label = "ln-mistake-detached-statistics"
+    message = N_(
+        "weight is used without its graph (data or detach), so no gradient reaches it, and it will "
+        "never be learnt. Use self.weight itself."
+    )
+
+    def gamma(layer, prepare):
+        return layer.weight.detach()
+
+
+@of("LayerNorm")
+class mean_detached:
+    label = "ln-mistake-detached-statistics"
+    message = N_(
+        "The output is right, its gradient is not: the mean is cut off from the graph (no_grad, "
+        "detach, data or item). It depends on x, and so the term mean(dxhat) is missing in dx. "
+        "Leave it in the graph."
+    )
+
+    def mean(xp, x, axis):
+        return xp.mean(x.detach(), axis=axis, keepdims=True)
+
+
+@of("LayerNorm")
+class var_detached:
+    label = "ln-mistake-detached-statistics"
+    message = N_(
+        "The output is right, its gradient is not: the variance is cut off from the graph "
+        "(no_grad, detach, data or item). It depends on x, and so the term xhat·mean(dxhat·xhat) "
+        "is missing in dx. Leave it in the graph."
+    )
+
+    def var(xp, x, mean, axis):
+        return xp.mean((x - mean).detach() ** 2, axis=axis, keepdims=True)
+
+
+@of("LayerNorm")
 class no_grad_statistics:
     label = "ln-mistake-detached-statistics"
     message = N_(
@@ -390,6 +593,47 @@ class gradients_over_first_axis:
 
     def tokens():
         return 0
+
+
+@of("layer_norm_backward")
+class terms_without_keepdims:
+    label = "ln-mistake-no-keepdims"
+    message = N_(
+        "The two means in dx have lost their last axis: shape (N,) instead of (N, 1). NumPy then "
+        "lines them up with the features, which fails, or, for a square x, silently uses those of "
+        "other rows. Pass keepdims=True."
+    )
+
+    def mean_term(xp, dxhat, axis):
+        return xp.mean(dxhat, axis=axis)
+
+    def xhat_term(xp, dxhat, xhat, axis):
+        return xhat * xp.mean(dxhat * xhat, axis=axis)
+
+
+@of("layer_norm_backward")
+class dy_changed_in_place:
+    label = "ln-code"
+    message = N_(
+        "dy *= gamma writes into the array of the caller, and what you compute from dy afterwards, "
+        "dgamma and dbeta, then contains gamma. Make a new array: dxhat = dy * gamma."
+    )
+
+    def dxhat(dy, gamma):
+        dy *= gamma
+        return dy
+
+
+@of("layer_norm_backward")
+class dx_returned_last:
+    label = "ln-backward"
+    message = N_(
+        "The gradients are returned in another order: dgamma, dbeta, dx. The task asks for dx, "
+        "dgamma, dbeta: the first is what goes on to the layer before."
+    )
+
+    def returned(dx, dgamma, dbeta):
+        return dgamma, dbeta, dx
 
 
 # --- What stays invariant ---------------------------------------------------------------------
@@ -506,3 +750,118 @@ class order_tested:
 
     def unchanged():
         return lambda norm, change, x: np.allclose(norm(change(x)), change(norm(x)))
+
+
+@of("layer_norm_invariance")
+class norm_left_out:
+    label = "ln-mistake-compared-with-input"
+    message = N_(
+        "unchanged compares change(x) with x: the norm is not applied. The question is whether the "
+        "change can be seen in its output: compare norm(change(x)) with norm(x)."
+    )
+
+    def unchanged():
+        return lambda norm, change, x: np.allclose(change(x), x)
+
+
+@of("layer_norm_invariance")
+class output_changed:
+    label = "ln-mistake-order-tested"
+    message = N_(
+        "unchanged compares change(norm(x)) with norm(x): the change is made to the output. It "
+        "must be made to the input, and the norm applied after it: compare norm(change(x)) with "
+        "norm(x)."
+    )
+
+    def unchanged():
+        return lambda norm, change, x: np.allclose(change(norm(x)), norm(x))
+
+
+@of("layer_norm_invariance")
+class always_false:
+    label = "ln-invariance"
+    message = N_(
+        "unchanged gives the same answer for every norm and every change. It must find out: "
+        "compute both outputs, with the change and without it, and compare them up to rounding."
+    )
+
+    def unchanged():
+        return lambda norm, change, x: False
+
+
+@of("layer_norm_invariance")
+class always_true:
+    label = "ln-invariance"
+    message = always_false.message
+
+    def unchanged():
+        return lambda norm, change, x: True
+
+
+@of("layer_norm_invariance")
+class answer_reversed:
+    label = "ln-invariance"
+    message = N_(
+        "unchanged says the contrary: True where the output changes. Two outputs that are equal up "
+        "to rounding are unchanged: no `not` before np.allclose."
+    )
+
+    def unchanged():
+        return lambda norm, change, x: not np.allclose(norm(change(x)), norm(x))
+
+
+@of("layer_norm_invariance")
+class rise_without_abs:
+    label = "ln-invariance"
+    message = N_(
+        "unchanged takes the largest difference with its sign: if all entries of the output move "
+        "to one side, that is below any tolerance. Take np.abs of the difference before its "
+        "maximum, or use np.allclose."
+    )
+
+    def unchanged():
+        return lambda norm, change, x: bool((norm(change(x)) - norm(x)).max() < 1e-8)
+
+
+@of("layer_norm_invariance")
+class fall_without_abs:
+    label = "ln-invariance"
+    message = rise_without_abs.message
+
+    def unchanged():
+        return lambda norm, change, x: bool((norm(x) - norm(change(x))).max() < 1e-8)
+
+
+@of("layer_norm_invariance")
+class too_tolerant:
+    label = "ln-mistake-exact-equality"
+    message = N_(
+        "The tolerance is too large: a difference of 0.05 counts as rounding. Rounding errors are "
+        "about 1e-16 times as large as the numbers: np.allclose(a, b) alone will do."
+    )
+
+    def unchanged():
+        return lambda norm, change, x: np.allclose(norm(change(x)), norm(x), atol=0.1)
+
+
+@of("layer_norm_invariance")
+class own_layer_norm:
+    label = "ln-invariance"
+    message = N_(
+        "unchanged calls layer_norm, whatever norm it is given. It must work for any norm: call "
+        "its argument, norm(change(x)) and norm(x)."
+    )
+
+    def unchanged():
+        norm = layer_norm(FORWARD)
+        return lambda _norm, change, x: np.allclose(norm(change(x)), norm(x))
+
+
+@of("layer_norm_invariance")
+class own_layer_norm_without_eps:
+    label = "ln-invariance"
+    message = own_layer_norm.message
+
+    def unchanged():
+        norm = layer_norm(FORWARD)
+        return lambda _norm, change, x: np.allclose(norm(change(x), eps=0), norm(x, eps=0))

@@ -60,7 +60,14 @@ class GRADIENTS:
         return xp.sum(dy, axis=tokens)
 
 
-BACKWARD = {name: FORWARD[name] for name in ("axis", "mean", "var", "root", "xhat")} | GRADIENTS
+@chain
+class RETURNED:
+    def returned(dx, dgamma, dbeta):
+        return dx, dgamma, dbeta
+
+
+STATISTICS = {name: FORWARD[name] for name in ("axis", "mean", "var", "root", "xhat")}
+BACKWARD = STATISTICS | GRADIENTS | RETURNED
 
 
 def layer_norm(steps: Steps) -> Callable:
@@ -77,16 +84,18 @@ def layer_norm_backward(steps: Steps) -> Callable:
     def layer_norm_backward(dy, x, gamma=None, eps=1e-5):
         xp = array_namespace(x)
         gamma = xp.ones(x.shape[-1]) if gamma is None else gamma
-        done = run(steps, xp=xp, dy=dy, x=x, gamma=gamma, eps=eps)
-        return done["dx"], done["dgamma"], done["dbeta"]
+        return run(steps, xp=xp, dy=dy, x=x, gamma=gamma, eps=eps)["returned"]
 
     return layer_norm_backward
 
 
-ALGORITHMS["normalise"] = Algorithm(FORWARD, layer_norm, "layer_norm", "ln", book="layer_norm")
-ALGORITHMS["normalise_backward"] = Algorithm(
-    BACKWARD, layer_norm_backward, "layer_norm", "ln", ("normalise",), book="layer_norm"
-)
+ALGORITHMS |= {
+    name: Algorithm(steps, assemble, f"layer_norm#{place}", "ln", contains, book="layer_norm")
+    for name, steps, assemble, place, *contains in (
+        ("normalise", FORWARD, layer_norm, "ln-formula"),
+        ("normalise_backward", BACKWARD, layer_norm_backward, "ln-backward", "normalise"),
+    )
+}
 
 
 @of("normalise")
@@ -114,6 +123,18 @@ class sum_of_squares:
 
     def var(xp, x, mean, axis):
         return xp.sum((x - mean) ** 2, axis=axis, keepdims=True)
+
+
+@of("normalise")
+class mean_of_squares:
+    label = "ln-formula"
+    message = N_(
+        "The mean of x² is used as the variance. It is larger by the square of the mean, so the "
+        "output is too small. The variance is the mean of the squares of x - mean."
+    )
+
+    def var(xp, x, axis):
+        return xp.mean(x**2, axis=axis, keepdims=True)
 
 
 @of("normalise")
@@ -190,6 +211,27 @@ class mean_not_subtracted:
 
     def xhat(x, root):
         return x / root
+
+
+@of("normalise")
+class brackets_forgotten:
+    label = "ln-formula"
+    message = N_(
+        "Brackets are missing: division comes before subtraction, so that only the mean is divided "
+        "by the root. Put x - mean in brackets: all of it is divided."
+    )
+
+    def xhat(x, mean, root):
+        return x - mean / root
+
+
+@of("normalise")
+class brackets_around_product_forgotten:
+    label = "ln-formula"
+    message = brackets_forgotten.message
+
+    def scaled(gamma, x, mean, root):
+        return gamma * x - mean / root
 
 
 @of("normalise")
@@ -299,6 +341,102 @@ class sums_instead_of_means:
 
 
 @of("normalise_backward")
+class means_of_everything:
+    label = "ln-backward"
+    message = N_(
+        "A mean in dx runs over the whole array: mean() without an axis. It must run over the "
+        "numbers that share a mean and a variance in the forward pass, and no others: give it the "
+        "same axis, with keepdims=True."
+    )
+
+    def mean_term(xp, dxhat):
+        return xp.mean(dxhat)
+
+    def xhat_term(xp, dxhat, xhat):
+        return xhat * xp.mean(dxhat * xhat)
+
+
+@of("normalise_backward")
+class mean_of_everything:
+    label = "ln-backward"
+    message = means_of_everything.message
+
+    def mean_term(xp, dxhat):
+        return xp.mean(dxhat)
+
+
+@of("normalise_backward")
+class product_mean_of_everything:
+    label = "ln-backward"
+    message = means_of_everything.message
+
+    def xhat_term(xp, dxhat, xhat):
+        return xhat * xp.mean(dxhat * xhat)
+
+
+@of("normalise_backward")
+class product_with_x:
+    label = "ln-backward"
+    message = N_(
+        "The second mean in dx is that of dxhat * x; it must be that of dxhat * xhat. What passes "
+        "through the variance is the part of dxhat along the normalised input."
+    )
+
+    def xhat_term(xp, dxhat, xhat, x, axis):
+        return xhat * xp.mean(dxhat * x, axis=axis, keepdims=True)
+
+
+@of("normalise_backward")
+class product_mean_without_xhat:
+    label = "ln-backward"
+    message = N_(
+        "mean(dxhat·xhat) is subtracted from dxhat as it is: one number for all that share a "
+        "variance. It says how much of xhat is in dxhat, so multiply it by xhat before you "
+        "subtract it."
+    )
+
+    def xhat_term(xp, dxhat, xhat, axis):
+        return xp.mean(dxhat * xhat, axis=axis, keepdims=True)
+
+
+@of("normalise_backward")
+class exact_projection:
+    label = "ln-backward"
+    message = N_(
+        "The second term of dx is divided by the sum of the squares of xhat. Divide by their "
+        "number n instead, that is, take mean(dxhat·xhat): the two are equal only for eps = 0, and "
+        "where the variance is 0, yours is 0/0."
+    )
+
+    def xhat_term(xp, dxhat, xhat, axis):
+        along, squares = (
+            xp.sum(factor * xhat, axis=axis, keepdims=True) for factor in (dxhat, xhat)
+        )
+        return xhat * along / squares
+
+
+@of("normalise_backward")
+class root_inverted:
+    label = "ln-mistake-r-forgotten"
+    message = N_(
+        "The root multiplies where it must divide: r is 1/√(var + eps), both in xhat = (x - mean) "
+        "* r and in dx. Where the variance is large, the gradient is small."
+    )
+
+    def root(xp, var, eps):
+        return 1 / xp.sqrt(var + eps)
+
+
+@of("normalise_backward")
+class root_inverted_in_dx:
+    label = "ln-mistake-r-forgotten"
+    message = root_inverted.message
+
+    def dx(dxhat, mean_term, xhat_term, root):
+        return (dxhat - mean_term - xhat_term) * root
+
+
+@of("normalise_backward")
 class r_forgotten:
     message = N_(
         "dx lacks the factor 1/√(var + eps). The forward pass divides by √(var + eps), so does "
@@ -318,6 +456,42 @@ class gamma_forgotten_in_dx:
 
     def dxhat(dy):
         return dy
+
+
+@of("normalise_backward")
+class gamma_twice_in_dx:
+    label = "ln-backward"
+    message = N_(
+        "gamma is in dx twice: dxhat = dy * gamma contains it already, and the bracket is "
+        "multiplied by it again. Before the bracket stands 1/√(var + eps) alone."
+    )
+
+    def dx(dxhat, mean_term, xhat_term, root, gamma):
+        return gamma * (dxhat - mean_term - xhat_term) / root
+
+
+@of("normalise_backward")
+class gamma_forgotten_in_mean:
+    label = "ln-backward"
+    message = N_(
+        "The first mean in dx is that of dy; it must be that of dxhat = dy * gamma, the gradient "
+        "at xhat. (With gamma = 1 nobody would notice.)"
+    )
+
+    def mean_term(xp, dy, axis):
+        return xp.mean(dy, axis=axis, keepdims=True)
+
+
+@of("normalise_backward")
+class gamma_forgotten_in_product:
+    label = "ln-backward"
+    message = N_(
+        "The second mean in dx is that of dy * xhat; it must be that of dxhat * xhat, where dxhat "
+        "= dy * gamma is the gradient at xhat. (With gamma = 1 nobody would notice.)"
+    )
+
+    def xhat_term(xp, dy, xhat, axis):
+        return xhat * xp.mean(dy * xhat, axis=axis, keepdims=True)
 
 
 @of("normalise_backward")

@@ -190,7 +190,10 @@ class BOTH_SIDES:
 
 @chain
 class START:
-    """What happens to each matrix; `name`: q, k, v, out, up or down."""
+    """Which layers are `drawn`, and what happens to each of them, by its `name`."""
+
+    def drawn():
+        return "q", "k", "v", "out", "up", "down"
 
     def scaled():
         return "v", "out", "up", "down"
@@ -290,16 +293,28 @@ class GRADIENT:
 # --- Assembled --------------------------------------------------------------------------------
 
 
-def _block(steps: Steps) -> Callable:
-    both = {name: steps[name] for name in ("parts", "pairs", "chosen")}
-    each = {name: step for name, step in steps.items() if name not in both}
+OF_BOTH = "parts", "pairs", "chosen"
 
+
+def _blocks(right: Steps) -> tuple[Steps, Callable]:
+    """Steps and assembly of a block. A step `name_2` is one of the second sub-layer alone."""
+    one = {name: step for name, step in right.items() if name not in OF_BOTH}
+
+    def assemble(steps):
+        first = {name: steps[name] for name in one}
+        own = {name: steps[f"{name}_2"] for name in one if steps[f"{name}_2"] is not one[name]}
+        return _block({name: steps[name] for name in OF_BOTH}, (first, first | own))
+
+    return {**right, **{f"{name}_2": step for name, step in one.items()}}, assemble
+
+
+def _block(both: Steps, sublayers: tuple[Steps, Steps]) -> Callable:
     def block(x, attention, feed_forward, norms, alpha=None):
         made = run(both, attention=attention, feed_forward=feed_forward, norms=norms)
-        start = x
-        for branch, (before, after) in zip(made["parts"], made["chosen"], strict=False):
+        start, norms = x, made["chosen"]
+        for branch, (before, after), steps in zip(made["parts"], norms, sublayers, strict=False):
             given = {"branch": branch, "before": before, "after": after, "alpha": alpha}
-            x = run(each, x=x, start=start, **given)["y"]
+            x = run(steps, x=x, start=start, **given)["y"]
         return x
 
     return block
@@ -338,9 +353,9 @@ def _init(steps: Steps) -> Callable:
 
     @torch.no_grad()
     def deepnorm_init(attention, feed_forward, beta):
-        for part, names in ((attention, ("q", "k", "v", "out")), (feed_forward, ("up", "down"))):
-            for name in names:
-                run(steps, torch=torch, linear=getattr(part, name), name=name, beta=beta)
+        for name in steps["drawn"]():
+            linear = getattr(feed_forward if name in ("up", "down") else attention, name)
+            run(steps, torch=torch, linear=linear, name=name, beta=beta)
 
     return deepnorm_init
 
@@ -363,19 +378,19 @@ def _gradient(steps: Steps) -> Callable:
 
 
 ALGORITHMS |= {
-    name: Algorithm(steps, assemble, "placement", "placement", tuple(contains))
-    for name, steps, assemble, *contains in (
-        ("block", BLOCK, _block),
-        ("post_block", BLOCK | POST, _block, "block"),
-        ("deep_block", BLOCK | POST | DEEP, _block, "block"),
-        ("pre_block", BLOCK | PRE, _block, "block"),
-        ("peri_block", BLOCK | PRE | OUTPUT | FOUR_NORMS, _block, "block"),
-        ("output_block", BLOCK | OUTPUT, _block, "block"),
-        ("stack", STACK | THROUGH, _stack),
-        ("deepnorm_constants", LAYERS | ONE_SIDE | BOTH_SIDES, _constants),
-        ("deepnorm_init", START, _init),
-        ("qk_attention", ATTENTION, _attention),
-        ("gradient_norm", GRADIENT, _gradient),
+    name: Algorithm(steps, assemble, f"placement#placement-{place}", "placement", tuple(contains))
+    for name, place, (steps, assemble), *contains in (
+        ("block", "formula", _blocks(BLOCK)),
+        ("post_block", "formula", _blocks(BLOCK | POST), "block"),
+        ("deep_block", "formula", _blocks(BLOCK | POST | DEEP), "block"),
+        ("pre_block", "formula", _blocks(BLOCK | PRE), "block"),
+        ("peri_block", "formula", _blocks(BLOCK | PRE | OUTPUT | FOUR_NORMS), "block"),
+        ("output_block", "formula", _blocks(BLOCK | OUTPUT), "block"),
+        ("stack", "formula", (STACK | THROUGH, _stack)),
+        ("deepnorm_constants", "deepnorm", (LAYERS | ONE_SIDE | BOTH_SIDES, _constants)),
+        ("deepnorm_init", "deepnorm", (START, _init)),
+        ("qk_attention", "qk", (ATTENTION, _attention)),
+        ("gradient_norm", "gradients", (GRADIENT, _gradient)),
     )
 }
 
@@ -568,6 +583,89 @@ class nested_residuals:
         return start
 
 
+# --- Blocks: the second sub-layer alone -------------------------------------------------------
+
+
+@of("block")
+class norm_forgotten_in_second:
+    message = N_(
+        "The second sub-layer has no norm. It follows the same formula as the first: u, the result "
+        "of the first, takes the place of x, and it has a norm of its own."
+    )
+    read_2, written_2, y_2 = BLOCK["read"], BLOCK["written"], BLOCK["y"]
+
+
+@of("block")
+class post_in_second:
+    message = N_(
+        "The second sub-layer has its only norm around the sum. It follows the same formula as the "
+        "first: u, the result of the first, takes the place of x."
+    )
+    read_2, written_2, y_2 = BLOCK["read"], BLOCK["written"], POST["y"]
+
+
+@of("block")
+class pre_in_second:
+    message = N_(
+        "The second sub-layer normalises what the feed-forward part reads, and nothing else. It "
+        "follows the same formula as the first: u, the result of the first, takes the place of x."
+    )
+    read_2, written_2, y_2 = PRE["read"], BLOCK["written"], BLOCK["y"]
+
+
+@of("block")
+class output_in_second:
+    message = N_(
+        "The second sub-layer normalises what the feed-forward part returns, and nothing else. It "
+        "follows the same formula as the first: u, the result of the first, takes the place of x."
+    )
+    read_2, written_2, y_2 = BLOCK["read"], OUTPUT["written"], BLOCK["y"]
+
+
+@of("block")
+class residual_forgotten_in_second:
+    message = N_(
+        "The second sub-layer does not add the stream. It follows the same formula as the first: "
+        "what the feed-forward part makes is added to u, the result of the first."
+    )
+
+    def total_2(written):
+        return written
+
+
+@of("block")
+class norms_exchanged:
+    message = N_(
+        "Each sub-layer uses what belongs to the other in norms. norms is in the order of the "
+        "sub-layers: first what the attention needs, then what the feed-forward part needs."
+    )
+
+    def chosen(pairs):
+        return pairs[1], pairs[0]
+
+
+@of("deep_block")
+class scaled_stream_read_in_second:
+    message = N_(
+        "The feed-forward part reads alpha·u. It reads u as it is, and alpha stands in the sum "
+        "alone: N(alpha·u + F(u)), as in the first sub-layer."
+    )
+
+    def read_2(source, alpha):
+        return alpha * source
+
+
+@of("peri_block")
+class inner_and_outer_exchanged_in_second:
+    message = N_(
+        "The last two norms are exchanged: norms[2] acts on what the feed-forward part reads, "
+        "norms[3] on what it returns. norms holds them in the order in which they act."
+    )
+
+    def chosen(pairs):
+        return pairs[0], pairs[1][::-1]
+
+
 # --- Blocks: α of DeepNorm --------------------------------------------------------------------
 
 
@@ -592,6 +690,50 @@ class alpha_on_branch:
 
     def total(stream, written, alpha):
         return stream + alpha * written
+
+
+@of("deep_block")
+class pre_instead:  # noqa: F811  (in words of its own)
+    message = N_(
+        "The only norm stands before the branch: alpha·x + F(N(x)). DeepNorm is Post-Norm with "
+        "alpha: its norm acts on the whole sum, N(alpha·x + F(x))."
+    )
+    label = "placement-mistake-deep-pre-instead"
+    read, written, y = PRE["read"], BLOCK["written"], BLOCK["y"]
+
+
+@of("deep_block")
+class output_instead:  # noqa: F811  (in words of its own)
+    message = N_(
+        "The only norm stands after the branch, inside the sum: alpha·x + N(F(x)). DeepNorm is "
+        "Post-Norm with alpha: its norm acts on the whole sum, N(alpha·x + F(x))."
+    )
+    label = "placement-mistake-deep-output-instead"
+    read, written, y = BLOCK["read"], OUTPUT["written"], BLOCK["y"]
+
+
+@of("deep_block")
+class branch_divided:
+    message = N_(
+        "This is N(x + F(x)/alpha). It has the right weights, for the norm removes a common "
+        "factor; but eps is added to a variance that is alpha² times smaller, so the numbers "
+        "differ. Write the formula as it stands: N(alpha·x + F(x))."
+    )
+    stream = BLOCK["stream"]
+
+    def total(stream, written, alpha):
+        return stream + written / alpha
+
+
+@of("deep_block")
+class stream_divided:
+    message = N_(
+        "alpha divides the stream: N(x/alpha + F(x)). It multiplies it, N(alpha·x + F(x)), so that "
+        "the stream weighs more than the branch."
+    )
+
+    def stream(kept, alpha):
+        return kept / alpha
 
 
 @of("deep_block")
@@ -647,9 +789,7 @@ class alpha_in_the_first_alone:
         "alpha is in the sum of the attention, but not in that of the feed-forward part. Each sum "
         "has it: N(alpha·x + F(x)) holds for every sub-layer."
     )
-
-    def stream(kept, start, alpha):
-        return alpha * kept if kept is start else kept
+    stream_2 = BLOCK["stream"]
 
 
 # --- Blocks: the two norms of peri ------------------------------------------------------------
@@ -676,6 +816,30 @@ class inner_norm_again:
 
     def chosen(pairs):
         return [(before, before) for before, _ in pairs]
+
+
+@of("peri_block")
+class first_two_norms_alone:
+    message = N_(
+        "Only norms[0] and norms[1] are used, one for each sub-layer. A Peri-LN block has four, "
+        "two for each: norms[0] and norms[1] belong to the attention, norms[2] and norms[3] to the "
+        "feed-forward part."
+    )
+
+    def pairs(norms):
+        return [(norms[0], norms[0]), (norms[1], norms[1])]
+
+
+@of("peri_block")
+class normalised_stream_kept:  # noqa: F811  (with the outer norm)
+    message = N_(
+        "The normalised x takes the place of x: N(x) + N'(F(N(x))). What the branch returns is "
+        "added to the stream as it came in. Keep x itself, and give N(x) another name."
+    )
+    label = "placement-mistake-peri-normalised-stream-kept"
+
+    def kept(x, before):
+        return before(x)
 
 
 @of("peri_block")
@@ -715,6 +879,17 @@ class final_norm_for_pre_alone:
 
     def raw():
         return ("pre",)
+
+
+@of("stack")
+class output_forgotten:
+    message = N_(
+        'Pre and peri blocks get a final norm, but not "output" blocks, OLMo 2\'s order: x + '
+        "N(F(x)) ends with an addition, too, and no norm has touched the stream itself."
+    )
+
+    def raw():
+        return "pre", "peri"
 
 
 @of("stack")
@@ -770,6 +945,17 @@ class residual_added_again:
 
 
 @of("stack")
+class added_in_place:
+    message = N_(
+        "x += block(x) adds x to the output of a block, which contains its residual already, and "
+        "writes into a tensor that the gradient still needs. Write x = block(x)."
+    )
+
+    def step():
+        return lambda block, x: x.add_(block(x))
+
+
+@of("stack")
 class last_block_alone:
     message = N_(
         "Every block is given the input of the model, and only the result of the last one is "
@@ -778,6 +964,17 @@ class last_block_alone:
 
     def through(layer, start, step):
         return [step(block, start) for block in layer.blocks][-1]
+
+
+@of("stack")
+class rms_norm_at_the_end:
+    message = N_(
+        "The final norm is an RMSNorm: it does not subtract the mean, and has no bias. The task "
+        "asks for torch.nn.LayerNorm(width)."
+    )
+
+    def norm(torch, width, ends):
+        return torch.nn.RMSNorm(width, eps=1e-5) if ends else torch.nn.Identity()
 
 
 @of("stack")
@@ -793,11 +990,11 @@ class blocks_in_a_list:
 
 
 @of("stack")
-class norm_made_in_forward:
+class final_norm_not_learnt:
     message = N_(
-        "The final norm is not part of the model: made in forward, it is new in every call, with "
-        "gamma = 1 and beta = 0 that no training changes. Make it in the constructor, as an "
-        "attribute, and call it in forward."
+        "The model knows no gamma and beta of a final norm, so no training changes them. Make "
+        "torch.nn.LayerNorm(width), with its parameters, in __init__, as an attribute of the "
+        "model and not in a plain list, and call it in forward."
     )
 
     def keep_norm(layer, norm):
@@ -911,6 +1108,56 @@ class sides_exchanged:
 
 
 @of("deepnorm_constants")
+class pairs_exchanged:
+    message = N_(
+        "The pairs hold beta before alpha. The task asks for (alpha, beta): for a decoder alone "
+        "with 8 layers that is (2, 0.354)."
+    )
+
+    def constants(n, alpha, beta):
+        return {"encoder" if n else "decoder": (beta, alpha)}
+
+    def sides(alpha_e, beta_e, alpha_d, beta_d):
+        return {"encoder": (beta_e, alpha_e), "decoder": (beta_d, alpha_d)}
+
+
+@of("deepnorm_constants")
+class both_keys_always:
+    message = N_(
+        "The dictionary has both keys even where there is one side only. For n = 0 there is no "
+        'encoder, and the only key is "decoder"; for m = 0 it is "encoder".'
+    )
+
+    def constants(alpha, beta):
+        return {"encoder": (alpha, beta), "decoder": (alpha, beta)}
+
+
+@of("deepnorm_constants")
+class one_side_always:
+    message = N_(
+        "For an encoder–decoder, the dictionary has one side only. Where n and m are both above 0, "
+        "it has a pair for each, and their formulas are those of the last two lines of the table."
+    )
+
+    def sides(n, powers, plus, minus, fourth):
+        return {"encoder": (powers(2 * n, plus, fourth), powers(8 * n, minus, fourth))}
+
+
+@of("deepnorm_constants")
+class encoder_factors_exchanged:
+    message = N_(
+        "The factors of the encoder of an encoder–decoder are exchanged: 0.81 belongs to alpha, "
+        "0.87 to beta. For N = 2 and M = 16, alpha is 0.81·√2 = 1.15."
+    )
+
+    def alpha_e(product, powers, plus, sixteenth):
+        return 0.87 * powers(product, plus, sixteenth)
+
+    def beta_e(product, powers, minus, sixteenth):
+        return 0.81 * powers(product, minus, sixteenth)
+
+
+@of("deepnorm_constants")
 class n_and_m_exchanged:
     message = N_(
         "N and M are exchanged in N⁴M. N counts the layers of the encoder, whose constants these "
@@ -993,7 +1240,7 @@ class exponent_without_brackets_alone:
 @of("deepnorm_constants")
 class exponent_without_brackets_together:
     message = N_(
-        "For both sides together, the brackets around the exponent are missing: Python reads "
+        "For an encoder–decoder, the brackets around the exponent are missing: Python reads "
         "a ** 1 / 4 as (a ** 1) / 4. For M = 27 alpha of the decoder would be 20.25 instead of 3. "
         "Write a ** (1 / 4) and a ** (1 / 16)."
     )
@@ -1033,7 +1280,7 @@ class factor_outside_power_alone:
 @of("deepnorm_constants")
 class factor_outside_power_together:
     message = N_(
-        "For both sides together, the factor before M stands outside the power: Python reads 3 * M "
+        "For an encoder–decoder, the factor before M stands outside the power: Python reads 3 * M "
         "** 0.25 as 3 * (M ** 0.25). For M = 27 alpha of the decoder would be 6.84 instead of 3. "
         "Write (3 * M) ** 0.25, and brackets around 12 * M for beta."
     )
@@ -1109,6 +1356,41 @@ class gain_forgotten_on_feed_forward:
 
     def scaled():
         return "v", "out"
+
+
+@of("deepnorm_init")
+class beta_without_effect:
+    message = N_(
+        "All matrices have the gain 1: beta has no effect. v, out, up and down get the gain beta, "
+        "the second argument of xavier_normal_."
+    )
+
+    def scaled():
+        return ()
+
+
+@of("deepnorm_init")
+class gain_as_mean:
+    message = N_(
+        "The second argument of normal_ is the mean, so the weights lie around the gain, with the "
+        "standard deviation 1. The mean is 0 and the standard deviation gain·√(2/(inputs + "
+        "outputs)); xavier_normal_(weight, gain) does both."
+    )
+
+    def weight(linear, gain):
+        linear.weight.normal_(gain)
+
+
+@of("deepnorm_init")
+class gain_as_std:
+    message = N_(
+        "The gain itself is the standard deviation. It only multiplies Xavier's, gain·√(2/(inputs "
+        "+ outputs)), which for 128 inputs, 128 outputs and gain 1 is 0.088. Use "
+        "xavier_normal_(weight, gain)."
+    )
+
+    def weight(linear, gain):
+        linear.weight.normal_(0, gain)
 
 
 @of("deepnorm_init")
@@ -1190,13 +1472,50 @@ class queries_and_keys_untouched:
         "xavier_normal_ with gain 1, and biases of 0."
     )
 
-    def weight(linear, std, name):
-        if name not in ("q", "k"):
-            linear.weight.normal_(0, std)
+    def drawn():
+        return "v", "out", "up", "down"
 
-    def bias(linear, name):
-        if name not in ("q", "k"):
-            linear.bias.zero_()
+
+QUERY_OR_KEY = N_(
+    "One of q and k is left as torch made it. Both need xavier_normal_, with gain 1, and biases of "
+    "0: all six layers are drawn anew."
+)
+ATTENTION_OR_FEED_FORWARD = N_(
+    "One of the two parts is left as torch made it. All six layers are drawn anew: q, k, v and out "
+    "of the attention, up and down of the feed-forward part."
+)
+
+
+@of("deepnorm_init")
+class queries_untouched:
+    message = QUERY_OR_KEY
+
+    def drawn():
+        return "k", "v", "out", "up", "down"
+
+
+@of("deepnorm_init")
+class keys_untouched:
+    message = QUERY_OR_KEY
+
+    def drawn():
+        return "q", "v", "out", "up", "down"
+
+
+@of("deepnorm_init")
+class attention_untouched:
+    message = ATTENTION_OR_FEED_FORWARD
+
+    def drawn():
+        return "up", "down"
+
+
+@of("deepnorm_init")
+class feed_forward_untouched:
+    message = ATTENTION_OR_FEED_FORWARD
+
+    def drawn():
+        return "q", "k", "v", "out"
 
 
 @of("deepnorm_init")
@@ -1220,6 +1539,29 @@ class biases_left_as_made:
 
     def bias(linear):
         pass
+
+
+@of("deepnorm_init")
+class biases_of_one_number:
+    message = N_(
+        "A bias has another shape than before. A layer has one bias for each of its outputs: set "
+        "them to 0 in place, with zeros_(linear.bias)."
+    )
+
+    def bias(torch, linear):
+        linear.bias.data = torch.zeros(1)
+
+
+@of("deepnorm_init")
+class weights_transposed:
+    message = N_(
+        "A matrix has another shape than before: torch keeps the weights of a layer as (outputs, "
+        "inputs). Draw them in place, with xavier_normal_(linear.weight, gain), or with the shape "
+        "linear.weight.shape."
+    )
+
+    def weight(torch, linear, std):
+        linear.weight.data = std * torch.randn(linear.in_features, linear.out_features)
 
 
 @of("deepnorm_init")
@@ -1446,6 +1788,34 @@ class whole_sequence_compared:
 
 
 @of("gradient_norm")
+class shifted_backwards:
+    message = N_(
+        "The model reads tokens[:, 1:] and is asked for tokens[:, :-1], the character before each. "
+        "It predicts the next one: let it read tokens[:, :-1], and compare with tokens[:, 1:]."
+    )
+
+    def logits(model, tokens, cleared):
+        return model(tokens[:, 1:])
+
+    def targets(tokens):
+        return tokens[:, :-1]
+
+
+@of("gradient_norm")
+class last_prediction_alone:
+    message = N_(
+        "Only the prediction of the last character is compared. The loss is the mean over all "
+        "characters that have a next one: compare all logits with tokens[:, 1:]."
+    )
+
+    def scores(logits):
+        return logits[:, -1:]
+
+    def targets(tokens):
+        return tokens[:, -1:]
+
+
+@of("gradient_norm")
 class last_character_read:
     message = N_(
         "The model reads all characters, and its last logits are left out afterwards. It has no "
@@ -1480,6 +1850,29 @@ class loss_summed:
 
 
 @of("gradient_norm")
+class logits_reshaped:
+    message = N_(
+        "reshape gives the logits the right shape, but mixes positions and characters: it keeps "
+        "the numbers in their order. logits.mT exchanges the two axes."
+    )
+
+    def loss(torch, scores, targets):
+        turned = scores.reshape(len(scores), -1, scores.shape[1])
+        return torch.nn.functional.cross_entropy(turned, targets)
+
+
+@of("gradient_norm")
+class logits_not_turned:
+    message = N_(
+        "cross_entropy takes axis 1 of the logits for the characters of the vocabulary, but there "
+        "are the positions. Give it logits.mT, which exchanges the last two axes."
+    )
+
+    def loss(torch, scores, targets):
+        return torch.nn.functional.cross_entropy(scores, targets)
+
+
+@of("gradient_norm")
 class first_layer:
     message = N_(
         "This is the feed-forward matrix of the first layer. Asked for is that of the last, next "
@@ -1500,6 +1893,17 @@ class up_instead_of_down:
 
     def matrix(model):
         return model.blocks[-1].branch.up.weight
+
+
+@of("gradient_norm")
+class bias_instead_of_weight:
+    message = N_(
+        "This is the gradient of the bias. Asked for is that of the matrix, "
+        "model.blocks[-1].branch.down.weight."
+    )
+
+    def matrix(model):
+        return model.blocks[-1].branch.down.bias
 
 
 @of("gradient_norm")
@@ -1556,6 +1960,17 @@ class mean_instead_of_norm:
 
     def size(gradient):
         return gradient.abs().mean()
+
+
+@of("gradient_norm")
+class root_mean_square:
+    message = N_(
+        "This is the root of the mean of the squares. A norm is the root of their sum: the number "
+        "of entries does not divide it."
+    )
+
+    def size(gradient):
+        return gradient.square().mean().sqrt()
 
 
 @of("gradient_norm")

@@ -190,25 +190,32 @@ def _fold_centring(steps: Steps) -> Callable:
 BACKWARD = RMS | DX | DGAMMA
 
 ALGORITHMS |= {
-    name: Algorithm(steps, assemble, "rms_norm", "rms", tuple(contains))
-    for name, steps, assemble, *contains in (
-        ("rms_norm", RMS | OUTPUT, _rms_norm),
+    name: Algorithm(steps, assemble, f"rms_norm#{place}", "rms", tuple(contains))
+    for name, steps, assemble, place, *contains in (
+        ("rms_norm", RMS | OUTPUT, _rms_norm, "rms-formula"),
         # FIRST twice: k comes before what needs it, and its `counted` replaces the other
-        ("partial_rms_norm", FIRST | RMS | OUTPUT | FIRST, _partial_rms_norm, "rms_norm"),
-        ("half_rms_norm", RMS | OUTPUT | CAST, _half_rms_norm, "rms_norm"),
-        ("rms_norm_backward", BACKWARD, _rms_norm_backward, "rms_norm"),
-        ("rms_norm_dx", RMS | DX, _rms_norm_backward, "rms_norm_backward"),
-        ("rms_norm_dgamma", RMS | DGAMMA, _rms_norm_backward, "rms_norm_backward"),
+        (
+            "partial_rms_norm",
+            FIRST | RMS | OUTPUT | FIRST,
+            _partial_rms_norm,
+            "rms-partial",
+            "rms_norm",
+        ),
+        ("half_rms_norm", RMS | OUTPUT | CAST, _half_rms_norm, "rms-half", "rms_norm"),
+        ("rms_norm_backward", BACKWARD, _rms_norm_backward, "rms-backward", "rms_norm"),
+        ("rms_norm_dx", RMS | DX, _rms_norm_backward, "rms-backward", "rms_norm_backward"),
+        ("rms_norm_dgamma", RMS | DGAMMA, _rms_norm_backward, "rms-backward", "rms_norm_backward"),
         (
             "partial_rms_norm_backward",
             FIRST | BACKWARD | FIRST | PARTIAL_GRADIENTS,
             _partial_rms_norm_backward,
+            "rms-partial",
             "partial_rms_norm",
             "rms_norm_backward",
         ),
-        ("layer_norm_from_rms_norm", FROM_RMS, _layer_norm_from_rms_norm),
-        ("fold_affine", AFFINE, _fold_affine),
-        ("fold_centring", CENTRING, _fold_centring),
+        ("layer_norm_from_rms_norm", FROM_RMS, _layer_norm_from_rms_norm, "rms-formula"),
+        ("fold_affine", AFFINE, _fold_affine, "rms-folding"),
+        ("fold_centring", CENTRING, _fold_centring, "rms-folding"),
     )
 }
 
@@ -268,6 +275,41 @@ class squares_summed:
 
 
 @of("rms_norm")
+class divided_by_one_less:
+    message = N_(
+        "The sum of the squares is divided by D - 1. The M of RMS is a mean: divide by D. (D - 1 "
+        "belongs to a variance that is estimated from a sample.) For D = 4 your output is 0.866 "
+        "times the right one."
+    )
+
+    def mean_square(squares, axis):
+        return np.sum(squares, axis=axis, keepdims=True) / (squares.shape[-1] - 1)
+
+
+@of("rms_norm")
+class divided_by_len:
+    message = N_(
+        "The sum of the squares is divided by len(x), the length of the first axis: for a batch "
+        "that is the number of tokens, not of features. Take the mean over axis=-1, which "
+        "divides by the right number by itself."
+    )
+
+    def mean_square(squares, x, axis):
+        return np.sum(squares, axis=axis, keepdims=True) / len(x)
+
+
+@of("rms_norm")
+class mean_of_absolute:
+    message = N_(
+        "x is divided by the mean of its absolute values, for [1, 7, 5, 5] by 4.5. The RMS is "
+        "5: square the features, take the mean, 100/4, and then the root."
+    )
+
+    def mean_square(counted, axis):
+        return np.mean(np.abs(counted), axis=axis, keepdims=True) ** 2
+
+
+@of("rms_norm")
 class square_of_mean:
     message = N_(
         "The mean is squared, mean(x)², instead of the squares averaged, mean(x²). Positive and "
@@ -317,6 +359,18 @@ class rms_of_sequence:
 
 
 @of("rms_norm")
+class rms_over_axis_1:
+    message = N_(
+        "The mean square is taken over axis 1. For (N, D) that is the last axis, but in a batch "
+        "of sequences (N, T, D) it is that of the tokens, and a single token (D,) has no axis 1. "
+        "The features are the last axis: axis=-1."
+    )
+
+    def axis():
+        return 1
+
+
+@of("rms_norm")
 class rms_without_keepdims:
     message = N_(
         "The RMS has lost its last axis: shape (N,) instead of (N, 1). NumPy then lines it up "
@@ -326,6 +380,26 @@ class rms_without_keepdims:
 
     def mean_square(squares, axis):
         return np.mean(squares, axis=axis)
+
+
+@of("rms_norm")
+class rms_as_column:
+    message = N_(
+        "The mean square is made a column of shape (N, 1). That fits a batch (N, D), but "
+        "neither a single token (D,) nor a batch of sequences (N, T, D). keepdims=True keeps the "
+        "last axis, whatever the number of axes."
+    )
+
+    def mean_square(squares):
+        return np.mean(squares, axis=-1)[:, None]
+
+
+@of("rms_norm")
+class rms_as_column_by_reshape:
+    message = rms_as_column.message
+
+    def mean_square(squares):
+        return np.mean(squares, axis=-1).reshape(-1, 1)
 
 
 # --- The root and what follows ----------------------------------------------------------------
@@ -446,6 +520,18 @@ class rms_gamma_forgotten:
 
 
 @of("rms_norm")
+class gamma_before_rms:
+    message = N_(
+        "gamma multiplies x before the RMS is taken, which is then that of gamma * x. Divide x "
+        "by its own RMS, and multiply by gamma only after that. (With gamma = 1 nobody would "
+        "notice.)"
+    )
+
+    def squares(counted, gamma):
+        return (gamma[: counted.shape[-1]] * counted) ** 2
+
+
+@of("rms_norm")
 class one_plus_gamma:
     message = N_(
         "The factor is 1 + gamma. Gemma has it, with a gamma that starts at 0. Here gamma is the "
@@ -508,6 +594,28 @@ class k_rounded_to_nearest:
 
 
 @of("partial_rms_norm")
+class k_rounded_down_to_1_or_more:
+    message = N_(
+        "k is p·D rounded down, but at least 1. It is rounded up, k = ⌈p·D⌉ (math.ceil), and so "
+        "never 0: for D = 3 and p = 0.4, k is 2, not 1."
+    )
+
+    def k(x, p):
+        return max(1, math.floor(p * x.shape[-1]))
+
+
+@of("partial_rms_norm")
+class k_one_too_large:
+    message = N_(
+        "k is p·D rounded down, plus 1. That is one too many where p·D is a whole number: for "
+        "D = 4 and p = 0.5, k is 2, not 3. math.ceil rounds up and leaves whole numbers alone."
+    )
+
+    def k(x, p):
+        return math.floor(p * x.shape[-1]) + 1
+
+
+@of("partial_rms_norm")
 class k_of_tokens:
     message = N_(
         "k is the share p of len(x), the number of tokens. It is a share of the features: "
@@ -553,6 +661,18 @@ class first_tokens:
 
 
 @of("partial_rms_norm")
+class second_axis_cut:
+    message = N_(
+        "x[:, :k] cuts axis 1. In a batch of sequences (N, T, D) these are tokens, and a single "
+        "token (D,) has no axis 1. The first k features are x[..., :k], whatever the number of "
+        "axes."
+    )
+
+    def counted(x, k):
+        return x[:, :k]
+
+
+@of("partial_rms_norm")
 class divided_by_all:
     message = N_(
         "The sum of the squares of the first k features is divided by D. The mean of k numbers "
@@ -562,6 +682,18 @@ class divided_by_all:
 
     def mean_square(squares, x, axis):
         return np.sum(squares, axis=axis, keepdims=True) / x.shape[-1]
+
+
+@of("partial_rms_norm")
+class divided_by_share:
+    message = N_(
+        "The sum of the squares of the first k features is divided by p·D, which need not be "
+        "whole. The mean of k numbers divides by k = ⌈p·D⌉: for D = 3 and p = 0.4 by 2, not by "
+        "1.2."
+    )
+
+    def mean_square(squares, x, p, axis):
+        return np.sum(squares, axis=axis, keepdims=True) / (p * x.shape[-1])
 
 
 @of("partial_rms_norm")
@@ -590,6 +722,17 @@ class rest_dropped:
         return gamma[:k] * xhat
 
 
+@of("partial_rms_norm")
+class gamma_on_first:
+    message = N_(
+        "Only the first k features are multiplied by gamma. They alone measure the RMS, but the "
+        "division and gamma are for all D features: gamma * x / RMS."
+    )
+
+    def y(gamma, xhat, k):
+        return np.concatenate([gamma[:k] * xhat[..., :k], xhat[..., k:]], axis=-1)
+
+
 # --- Half precision ---------------------------------------------------------------------------
 
 
@@ -602,6 +745,36 @@ class squares_in_half:
 
     def counted(x):
         return x
+
+
+@of("half_rms_norm")
+class squares_clipped:
+    message = N_(
+        "The squares are float16 and cut off at 65504. That prevents inf, but each feature "
+        "beyond 256 then counts as 256, and 0.0001² is still 0. Widen x first, "
+        "x.astype(np.float32), and square then."
+    )
+
+    def counted(x):
+        return x
+
+    def squares(counted):
+        return np.clip(counted**2, None, 65504)
+
+
+@of("half_rms_norm")
+class divided_by_largest:
+    message = N_(
+        "x is divided by its largest absolute value first. That prevents inf, but eps is then "
+        "added to another mean square, which shows where x is small, and a token of zeros is "
+        "0/0. Square x itself, in float32: x.astype(np.float32)."
+    )
+
+    def counted(x):
+        return x.astype(np.float32) / np.max(np.abs(x), axis=-1, keepdims=True)
+
+    def xhat(counted, rms):
+        return counted / rms
 
 
 @of("half_rms_norm")
@@ -726,6 +899,52 @@ class x_instead_of_xhat:
 
 
 @of("rms_norm_backward")
+class x_for_one_xhat:
+    message = N_(
+        "In the second term of dx, x stands in one of the two places of xhat = x/RMS. It is "
+        "xhat·mean(dxhat·xhat): as it is, your term is RMS times too large. (Where the RMS is 1 "
+        "nobody would notice.)"
+    )
+
+    def dx(dxhat, xhat_term, rms):
+        return (dxhat - rms * xhat_term) / rms  # rms * xhat is x
+
+
+@of("rms_norm_backward")
+class projection_of_all:
+    message = N_(
+        "One mean of dxhat·xhat serves all tokens. The RMS of a token depends on its own "
+        "features alone, so each token needs its own mean: over axis=-1, with keepdims=True."
+    )
+
+    def projection(dxhat, xhat):
+        return np.mean(dxhat * xhat)
+
+
+@of("rms_norm_backward")
+class projection_over_batch:
+    message = N_(
+        "In dx, mean(dxhat·xhat) is taken over axis 0, the examples. The RMS of a token depends "
+        "on its own features alone: the mean is over these, axis=-1, with keepdims=True."
+    )
+
+    def projection(dxhat, xhat):
+        return np.mean(dxhat * xhat, axis=0)
+
+
+@of("rms_norm_backward")
+class projection_without_keepdims:
+    message = N_(
+        "mean(dxhat·xhat) has lost its last axis: shape (N,) instead of (N, 1). NumPy then lines "
+        "it up with the features, which fails, or, for a square x, silently takes the means of "
+        "other tokens. Pass keepdims=True."
+    )
+
+    def projection(dxhat, xhat, axis):
+        return np.mean(dxhat * xhat, axis=axis)
+
+
+@of("rms_norm_backward")
 class division_forgotten:
     message = N_(
         "dx lacks the division by the RMS. The forward pass divides by sqrt(mean(x²) + eps), so "
@@ -745,6 +964,18 @@ class rms_gamma_forgotten_in_dx:
 
     def dxhat(dy):
         return dy
+
+
+@of("rms_norm_backward")
+class gamma_forgotten_in_projection:
+    message = N_(
+        "gamma is missing in the second term of dx. What arrives at xhat is dxhat = dy * gamma, "
+        "in both terms: xhat·mean(dxhat·xhat), not xhat·mean(dy·xhat). (With gamma = 1 nobody "
+        "would notice.)"
+    )
+
+    def projection(dy, xhat, axis, counted):
+        return np.sum(dy * xhat, axis=axis, keepdims=True) / counted.shape[-1]
 
 
 @of("rms_norm_backward")
@@ -841,6 +1072,20 @@ class dgamma_over_first_axis:
         return 0
 
 
+@of("rms_norm_backward")
+class gradients_swapped:
+    message = N_(
+        "The gradients are returned in the wrong order. dx, the gradient of x, comes first: "
+        "return dx, dgamma."
+    )
+
+    def dx(dy, x, xhat):
+        return np.sum(dy * xhat, axis=tuple(range(x.ndim - 1)))
+
+    def dgamma(dxhat, xhat_term, rms):
+        return (dxhat - xhat_term) / rms
+
+
 @of("partial_rms_norm_backward")
 class every_feature_projected:
     message = N_(
@@ -929,6 +1174,18 @@ class normalised_twice:
 
 
 @of("layer_norm_from_rms_norm")
+class normalised_twice_without_eps:
+    message = N_(
+        "x is divided by its standard deviation and then normalised again by rms_norm. eps then "
+        "joins a variance of 1 instead of that of x, and a token of equal features is 0/0. Only "
+        "centre x."
+    )
+
+    def centred(x, mean):
+        return (x - mean) / np.std(x, axis=-1, keepdims=True)
+
+
+@of("layer_norm_from_rms_norm")
 class mean_over_batch:
     message = N_(
         "The mean is taken over axis 0, the examples. Layer normalisation subtracts from each "
@@ -937,6 +1194,18 @@ class mean_over_batch:
 
     def over():
         return 0
+
+
+@of("layer_norm_from_rms_norm")
+class mean_over_axis_1:
+    message = N_(
+        "The mean is taken over axis 1. For (N, D) that is the last axis, but in a batch of "
+        "sequences (N, T, D) it is that of the tokens, and a single token (D,) has no axis 1. "
+        "The features are the last axis: axis=-1."
+    )
+
+    def over():
+        return 1
 
 
 @of("layer_norm_from_rms_norm")
@@ -1012,6 +1281,17 @@ class beta_passed_through:
 
 
 @of("layer_norm_from_rms_norm")
+class beta_times_gamma:
+    message = N_(
+        "beta is multiplied by gamma. It is added last, as it is: gamma acts on the normalised "
+        "token alone. (With gamma = 1 or beta = 0 nobody would notice.)"
+    )
+
+    def shifted(scaled, gamma, beta):
+        return scaled + gamma * beta
+
+
+@of("layer_norm_from_rms_norm")
 class affine_first:
     message = N_(
         "gamma and beta are applied before rms_norm, which then divides by the RMS of their "
@@ -1052,8 +1332,8 @@ class affine_first_and_gamma_again:
 class gamma_on_rows:
     message = N_(
         "gamma multiplies the rows of the weight, the outputs. It scales what the linear layer "
-        "reads: the columns, W·diag(gamma), in NumPy weight * gamma. On the rows it only fits a "
-        "square weight, and is silently wrong there."
+        "reads: the columns, in NumPy weight * gamma. On the rows it only fits a square weight, "
+        "and is silently wrong there."
     )
 
     def new_weight(weight, gamma):
@@ -1063,9 +1343,9 @@ class gamma_on_rows:
 @of("fold_affine")
 class folded_into_previous:
     message = N_(
-        "This folds gamma and beta into the linear layer before the norm: diag(gamma)·W and "
-        "gamma·b + beta. Between that layer and gamma stands the division by a number that "
-        "differs from token to token. They go into the next layer."
+        "This folds gamma and beta into the linear layer before the norm: gamma on the rows of "
+        "weight, and gamma * bias + beta. Between that layer and gamma stands the division by a "
+        "number that differs from token to token. They go into the next layer."
     )
     met = N_(
         "Teaching notes fold even the division into the previous linear map. It is another "
@@ -1098,7 +1378,7 @@ class weight_of_inputs_and_outputs:
 class weight_times_gamma:
     message = N_(
         "weight @ gamma is a matrix times a vector: it sums over the inputs and leaves one "
-        "number per output. W·diag(gamma) keeps the matrix and scales its columns: weight * gamma "
+        "number per output. The new weight is a matrix whose columns are scaled: weight * gamma "
         "in NumPy, or weight @ np.diag(gamma)."
     )
 
@@ -1118,11 +1398,22 @@ class gamma_not_folded:
 
 
 @of("fold_affine")
+class divided_by_gamma:
+    message = N_(
+        "The weight is divided by gamma. The norm without its scale hands on xhat instead of "
+        "gamma * xhat, so the weight must now do the multiplication: weight * gamma."
+    )
+
+    def new_weight(weight, gamma):
+        return weight / gamma
+
+
+@of("fold_affine")
 class beta_not_folded:
     message = N_(
-        "The bias stays as it was, so beta is lost. The linear layer made W·beta of it, the same "
-        "vector for every token: add it to the bias. (RMSNorm has no beta, layer normalisation "
-        "has.)"
+        "The bias stays as it was, so beta is lost. The linear layer made weight @ beta of it, "
+        "the same vector for every token: add it to the bias. (RMSNorm has no beta, layer "
+        "normalisation has.)"
     )
 
     def new_bias(bias):
@@ -1133,7 +1424,7 @@ class beta_not_folded:
 class beta_added_as_it_is:
     message = N_(
         "beta itself is added to the bias. It stood before the linear layer, which turns it into "
-        "W·beta; only on a square weight do the shapes even fit."
+        "weight @ beta; only on a square weight do the shapes even fit."
     )
 
     def new_bias(bias, beta):
@@ -1141,10 +1432,57 @@ class beta_added_as_it_is:
 
 
 @of("fold_affine")
+class beta_on_outputs:
+    message = N_(
+        "beta @ weight sums over the outputs, axis 0 of (outputs, inputs). beta belongs to the "
+        "inputs: weight @ beta. On a square weight nothing warns you."
+    )
+
+    def new_bias(bias, weight, beta):
+        return bias + beta @ weight
+
+
+@of("fold_affine")
+class beta_summed_over_outputs:
+    message = N_(
+        "weight * beta is right, but it is summed over axis 0, the outputs. Each output adds up "
+        "what its inputs send: sum over axis 1, or weight @ beta. On a square weight nothing "
+        "warns you."
+    )
+
+    def new_bias(bias, weight, beta):
+        return bias + np.sum(weight * beta, axis=0)
+
+
+@of("fold_affine")
+class beta_not_summed:
+    message = N_(
+        "weight * beta is a matrix, which makes one of the bias. The linear layer adds up what "
+        "its inputs send to each output: weight @ beta."
+    )
+
+    def new_bias(bias, weight, beta):
+        return bias + weight * beta
+
+
+@of("fold_affine")
+class gamma_on_bias:
+    message = N_(
+        "gamma multiplies the old bias too. The bias is added after the linear layer, where "
+        "gamma no longer acts: it stays as it is, plus weight @ beta. Only on a square weight do "
+        "the shapes even fit."
+    )
+
+    def new_bias(bias, weight, gamma, beta):
+        return bias * gamma + weight @ beta
+
+
+@of("fold_affine")
 class new_weight_on_beta:
     message = N_(
         "The new weight, with gamma in it, is applied to beta. beta is added after gamma, so it "
-        "meets the old weight: b + W·beta. Compute the new bias first, or keep the old weight."
+        "meets the old weight: bias + weight @ beta. Compute the new bias first, or keep the old "
+        "weight."
     )
 
     def new_bias(bias, new_weight, beta):
@@ -1154,8 +1492,8 @@ class new_weight_on_beta:
 @of("fold_affine")
 class old_bias_lost:
     message = N_(
-        "The new bias is W·beta alone; the bias that the layer had is lost. It is added after "
-        "the product, and neither gamma nor beta changes it: b + W·beta."
+        "The new bias is weight @ beta alone; the bias that the layer had is lost. It is added "
+        "after the product, and neither gamma nor beta changes it: bias + weight @ beta."
     )
 
     def new_bias(weight, beta):

@@ -91,6 +91,9 @@ class MERGE:
     def m2(within, between):
         return within + between
 
+    def moments(n, mean, m2):
+        return n, mean, m2
+
 
 @chain
 class TRIAL:
@@ -151,19 +154,19 @@ def _welford(steps: Steps) -> Callable:
     start, loop, end = ({k: steps[k] for k in part} for part in (START, WELFORD, END))
 
     def welford(x):
-        state = run(start)
+        began = run(start, x=x)
+        state = {name: began[name] for name in START}
         for value in x:
             done = run(loop, value=value, **state)
             state = {"n": done["count"], "mean": done["new_mean"], "m2": done["new_m2"]}
-        return run(end, **state)["moments"]
+        return run(end, x=x, **state)["moments"]
 
     return welford
 
 
 def _merge(steps: Steps) -> Callable:
     def merge(a, b):
-        done = run(steps, a=a, b=b)
-        return done["n"], done["mean"], done["m2"]
+        return run(steps, a=a, b=b)["moments"]
 
     return merge
 
@@ -173,21 +176,25 @@ def _first_failure(steps: Steps) -> Callable:
 
     def first_failure(variance, numbers, offsets):
         given = {"variance": variance, "numbers": numbers}
-        failures = [o for o in offsets if run(trial, offset=o, **given)["failed"]]
-        return run(end, failures=failures)["first"]
+        failures = [
+            offset
+            for i, offset in enumerate(offsets)
+            if run(trial, offset=offset, tried=offsets[: i + 1], **given)["failed"]
+        ]
+        return run(end, failures=failures, offsets=offsets)["first"]
 
     return first_failure
 
 
 ALGORITHMS |= {
-    name: Algorithm(steps, assemble, "why#why-variance", "variance", contains)
-    for name, steps, assemble, *contains in (
-        ("two_pass", TWO_PASS, _variance),
-        ("half_precision", TWO_PASS, _variance, "two_pass"),
-        ("welford", START | WELFORD | END, _welford),
-        ("merge", MERGE, _merge),
-        ("first_failure", TRIAL | TRIALS, _first_failure),
-        ("variance_predictions", PREDICTIONS, run),
+    name: Algorithm(steps, assemble, f"why#why-{place}", "variance", contains)
+    for name, steps, assemble, place, *contains in (
+        ("two_pass", TWO_PASS, _variance, "variance"),
+        ("half_precision", TWO_PASS, _variance, "overflow", "two_pass"),
+        ("welford", START | WELFORD | END, _welford, "variance"),
+        ("merge", MERGE, _merge, "variance"),
+        ("first_failure", TRIAL | TRIALS, _first_failure, "variance"),
+        ("variance_predictions", PREDICTIONS, run, "variance"),
     )
 }
 
@@ -220,6 +227,31 @@ class one_pass_clipped:
 
 
 @of("two_pass")
+class one_pass_in_float64:
+    message = N_(
+        "The variance is mean(x²) - mean(x)², in float64. That only moves the limit: near 10¹⁸, "
+        "float64 has the multiples of 128, and [10⁹, 10⁹ + 2] has the variance 0 instead of 1. "
+        "Subtract the mean first, then square."
+    )
+
+    def var(x):
+        x = x.astype(float)
+        return np.mean(x**2, axis=0) - np.mean(x, axis=0) ** 2
+
+
+@of("two_pass")
+class always_float32:
+    message = N_(
+        "x becomes float32 whatever it was. That takes half of the digits of float64 away: in "
+        "float32, 40 000 002 is 40 000 000. Leave float64 as it is; where float16 must become "
+        "wider, np.result_type(x, np.float32) does both."
+    )
+
+    def wide(x):
+        return x.astype(np.float32)
+
+
+@of("two_pass")
 class divided_by_n_minus_1:
     message = N_(
         "The sum of the squares is divided by n - 1. That estimates the variance of a population "
@@ -243,6 +275,43 @@ class not_divided:
 
 
 @of("two_pass")
+class divided_by_size:
+    message = N_(
+        "The sum of the squares is divided by x.size. That counts all entries of x, in a table "
+        "those of every column. The values are x[0], x[1], …: their number is len(x)."
+    )
+
+    def var(squares, axis):
+        return np.sum(squares, axis=axis) / np.size(squares)
+
+
+@of("two_pass")
+class sums_divided_by_size:
+    message = N_(
+        "Both sums, that of the mean and that of the squares, are divided by x.size. That counts "
+        "all entries of x, in a table those of every column. The values are x[0], x[1], …: their "
+        "number is len(x)."
+    )
+
+    def mean(wide, axis):
+        return np.sum(wide, axis=axis, keepdims=True) / np.size(wide)
+
+    def var(squares, axis):
+        return np.sum(squares, axis=axis) / np.size(squares)
+
+
+@of("two_pass")
+class divided_by_n_plus_1:
+    message = N_(
+        "The sum of the squares is divided by n + 1. The variance is the mean of the n squares: "
+        "for [0, 2, 4, 6] it is 5, not 4."
+    )
+
+    def var(squares, axis):
+        return np.sum(squares, axis=axis) / (np.size(squares) / np.sum(squares, axis).size + 1)
+
+
+@of("two_pass")
 class along_the_last_axis:
     message = N_(
         "The variance runs over the last axis. The values are x[0], x[1], …: they lie along axis "
@@ -251,6 +320,18 @@ class along_the_last_axis:
 
     def axis():
         return -1
+
+
+@of("two_pass")
+class along_axis_1:
+    message = N_(
+        "The means run along axis 1, which an array with one axis does not even have. The values "
+        "are x[0], x[1], …: they lie along axis 0, and each entry of x[0] gets a variance of its "
+        "own."
+    )
+
+    def axis():
+        return 1
 
 
 @of("two_pass")
@@ -312,12 +393,24 @@ class absolute_deviations:
 @of("two_pass")
 class deviations_not_squared:
     message = N_(
-        "The deviations from the mean are averaged without being squared. Those above and below "
-        "the mean cancel: the result is 0, rounding aside, for any x."
+        "The deviations from the mean are averaged before they are squared, or are not squared at "
+        "all. Those above and below the mean cancel: the result is 0, rounding aside, for any x."
     )
 
     def squares(deviations):
         return deviations
+
+
+@of("two_pass")
+class only_the_mean_squared:
+    message = N_(
+        "The square is that of the mean alone: x - mean**2. The power comes before the "
+        "difference: put that in brackets, (x - mean)**2. For [0, 2, 4, 6] the variance is 5, "
+        "not -6."
+    )
+
+    def squares(wide, mean):
+        return wide - mean**2
 
 
 @of("two_pass")
@@ -401,6 +494,17 @@ class mean_in_half:
 
 
 @of("half_precision")
+class mean_summed_in_half:
+    message = N_(
+        "The mean is made of a sum in the dtype of x. In float16 that ends at 65 504: 64 values of "
+        "2 000 are enough to reach infinity. Make x float32 before the sum."
+    )
+
+    def mean(x):
+        return np.sum(x, axis=0, keepdims=True) / len(x)
+
+
+@of("half_precision")
 class result_in_half:
     message = N_(
         "The variance is rounded to the dtype of x at the end. A variance is a square: values of "
@@ -423,18 +527,6 @@ class overflow_clipped:
     def squares(x, deviations):
         squares = np.minimum(deviations.astype(x.dtype) ** 2, np.finfo(x.dtype).max)
         return squares.astype(deviations.dtype)
-
-
-@of("half_precision")
-class always_float32:
-    message = N_(
-        "x becomes float32 whatever it was. That saves float16, and takes half of the digits of "
-        "float64 away: in float32, 40 000 002 is 40 000 000. Ask for at least float32: "
-        "np.result_type(x, np.float32)."
-    )
-
-    def wide(x):
-        return x.astype(np.float32)
 
 
 @of("half_precision")
@@ -488,6 +580,39 @@ class divided_by_old_count:
 
 
 @of("welford")
+class divided_by_old_count_or_1:
+    message = N_(
+        "The step of the mean is divided by the number of values before this one, or by 1 where "
+        "there is none. That number lacks the value itself: the second one pulls the mean all the "
+        "way. Count the value first, then divide."
+    )
+
+    def new_mean(mean, before, n):
+        return mean + before / max(n, 1)
+
+
+@of("welford")
+class divided_by_count_plus_1:
+    message = N_(
+        "The step of the mean is divided by n + 1 after the value was counted: it is counted "
+        "twice. Divide by the new n, or by n + 1 before n goes up."
+    )
+
+    def new_mean(mean, before, count):
+        return mean + before / (count + 1)
+
+
+@of("welford")
+class step_rounded_down:
+    message = N_(
+        "The step of the mean is rounded down to an integer: // divides that way. Divide with /."
+    )
+
+    def new_mean(mean, before, count):
+        return mean + before // count
+
+
+@of("welford")
 class count_starts_at_one:
     message = N_(
         "The count starts at 1, so that n is one too large in the end. The mean then counts a "
@@ -496,6 +621,31 @@ class count_starts_at_one:
 
     def n():
         return 1
+
+
+@of("welford")
+class first_value_twice:
+    message = N_(
+        "The first value counts twice: n and the mean start with it, and the loop begins with it "
+        "again. Start with zeros, or let the loop begin with x[1]."
+    )
+
+    def n():
+        return 1
+
+    def mean(x):
+        return x[0]
+
+
+@of("welford")
+class returned_in_the_loop:
+    message = N_(
+        "Only the first value is seen: the return stands inside the loop, which it ends. Indent "
+        "it as far as the for."
+    )
+
+    def moments(x):
+        return 1, x[0] * 1.0, x[0] * 0.0
 
 
 @of("welford")
@@ -592,6 +742,39 @@ class sums_of_squares:
 
 
 @of("welford")
+class sums_of_squares_in_float64:
+    message = N_(
+        "The values and their squares are summed in float64, and M2 is Σx² - n·mean². That only "
+        "moves the limit: near 10¹⁸, float64 has the multiples of 128, and [10⁹, 10⁹ + 2] has "
+        "M2 = 0 instead of 2. Welford's M2 only ever adds what is small."
+    )
+
+    def new_mean(mean, value, count):
+        return mean + (np.asarray(value, dtype=float) - mean) / count
+
+    def new_m2(m2, value):
+        return m2 + np.asarray(value, dtype=float) ** 2
+
+    def moments(n, mean, m2):
+        return n, mean, m2 - n * mean**2
+
+
+@of("welford")
+class values_in_float32:
+    message = N_(
+        "The values become float32 whatever they were. That takes half of the digits of float64 "
+        "away: in float32, 40 000 002 is 40 000 000, and M2 of both is 0 instead of 2. Leave "
+        "them as they are."
+    )
+
+    def before(value, mean):
+        return np.asarray(value, dtype=np.float32) - mean
+
+    def after(value, new_mean):
+        return np.asarray(value, dtype=np.float32) - new_mean
+
+
+@of("welford")
 class m2_divided_by_n:
     message = N_(
         "The variance M2/n is returned in the place of M2. M2 is the sum of the squared distances "
@@ -615,6 +798,17 @@ class m2_divided_by_n_minus_1:
         return n, mean, m2 / (n - 1)
 
 
+@of("welford")
+class n_at_the_end:
+    message = N_(
+        "The three come in another order: mean, M2, n. They are asked for as n, mean, M2, and who "
+        "takes them apart goes by the order."
+    )
+
+    def moments(n, mean, m2):
+        return mean, m2, n
+
+
 # --- Chunk by chunk ---------------------------------------------------------------------------
 
 
@@ -627,6 +821,17 @@ class means_averaged:
 
     def mean(a, b):
         return (a[1] + b[1]) / 2
+
+
+@of("merge")
+class means_added:
+    message = N_(
+        "The two means are added. The common mean lies between them: from mean_a, go the part "
+        "n_b/n of the way to mean_b. For [1] and [3, 5, 7] it is 4, not 6."
+    )
+
+    def mean(a, b):
+        return a[1] + b[1]
 
 
 @of("merge")
@@ -673,6 +878,18 @@ class between_forgotten:
 
     def between():
         return 0.0
+
+
+@of("merge")
+class delta_from_the_new_mean:
+    message = N_(
+        "δ is the distance of mean_b from the new mean. In δ²·n_a·n_b/n it is that of the two old "
+        "means, mean_b - mean_a: compute it before the mean changes. [1] and [3, 5, 7] then have "
+        "M2 = 20, not 8.75."
+    )
+
+    def between(a, b, mean, share):
+        return (b[1] - mean) ** 2 * (a[0] * share)
 
 
 @of("merge")
@@ -753,6 +970,17 @@ class m2_weighted:
 
 
 @of("merge")
+class m2_times_n:
+    message = N_(
+        "Each M2 is multiplied by the number of its values. That would be right for variances; M2 "
+        "is n times the variance already, so the two are simply added."
+    )
+
+    def within(a, b):
+        return a[0] * a[2] + b[0] * b[2]
+
+
+@of("merge")
 class variance_merged:
     message = N_(
         "The variance is returned in the place of M2. M2 is the sum of the squared distances; "
@@ -761,6 +989,28 @@ class variance_merged:
 
     def m2(within, between, n):
         return (within + between) / max(n, 1)
+
+
+@of("merge")
+class a_for_any_empty_chunk:
+    message = N_(
+        "a is returned when either chunk is empty. If a is the empty one, the values of b are "
+        "lost: return b then."
+    )
+
+    def moments(a, b, n, mean, m2):
+        return (n, mean, m2) if a[0] and b[0] else tuple(a)
+
+
+@of("merge")
+class m2_before_mean:
+    message = N_(
+        "The three come in another order: n, M2, mean. They are asked for as n, mean, M2, and who "
+        "takes them apart goes by the order."
+    )
+
+    def moments(n, mean, m2):
+        return n, m2, mean
 
 
 @of("merge")
@@ -823,6 +1073,65 @@ class too_large_passes:
 
 
 @of("first_failure")
+class divided_by_the_found:
+    message = N_(
+        "The error is divided by the variance that was found. Where that is negative, as in one "
+        "pass it may be, so is the error, and it lies below every limit. Divide by the right "
+        "variance."
+    )
+
+    def error(found, right):
+        return abs(found - right) / found
+
+
+@of("first_failure")
+class limit_of_10:
+    message = N_(
+        "The limit is 10, and that is 1000 %. A variance of 0 has the error 1 and counts as good. "
+        "10 % is 0.1."
+    )
+
+    def failed(error):
+        return not error <= 10
+
+
+@of("first_failure")
+class first_success:
+    message = N_(
+        "The condition is the wrong way round: the first offset at which the variance is right is "
+        "returned. Return the first at which it is not."
+    )
+
+    def failed(error):
+        return error <= 0.1
+
+
+@of("first_failure")
+class offset_not_added:
+    message = N_(
+        "The offset is never added: each time, the numbers as they came are tried. The variance to "
+        "be judged, and the right one, are those of numbers + offset."
+    )
+
+    def shifted(numbers):
+        return numbers
+
+
+@of("first_failure")
+class offsets_add_up:
+    message = N_(
+        "The offsets add up: numbers is replaced by numbers + offset, and the next offset is added "
+        "to that. Give the sum a name of its own, so that each trial starts with the numbers as "
+        "they came."
+    )
+
+    def shifted(numbers, tried):
+        for offset in tried:
+            numbers = numbers + offset
+        return numbers
+
+
+@of("first_failure")
 class absolute_error:
     message = N_(
         "The error is not compared with the variance itself. An error of 1 is nothing next to a "
@@ -858,6 +1167,63 @@ class right_in_the_same_dtype:
 
 
 @of("first_failure")
+class right_in_two_passes:
+    message = N_(
+        "The variance to compare with is computed in two passes in the dtype of the numbers, and "
+        "so breaks down itself: in float16, the square of 300 is infinite. Convert to float64 "
+        "first."
+    )
+
+    def right(shifted):
+        return np.mean((shifted - np.mean(shifted)) ** 2)
+
+
+@of("first_failure")
+class right_in_float32:
+    message = N_(
+        "The variance to compare with is computed in float32, and so breaks down itself: near "
+        "10⁹, float32 has only the multiples of 64. Convert to float64."
+    )
+
+    def right(shifted):
+        return np.var(shifted.astype(np.float32))
+
+
+@of("first_failure")
+class right_in_at_least_float32:
+    message = N_(
+        "The variance to compare with is computed in float32, unless the numbers are float64, and "
+        "so breaks down itself: of 16 777 216 and 16 777 218 float32 does not hold the mean. "
+        "Convert to float64."
+    )
+
+    def right(shifted):
+        return np.var(shifted.astype(np.result_type(shifted, np.float32)))
+
+
+@of("first_failure")
+class right_unbiased:
+    message = N_(
+        "The variance to compare with is divided by n - 1. Those that are tried are divided by n: "
+        "of -1 and 1 the one is 2, the other 1. Leave ddof out."
+    )
+
+    def right(shifted):
+        return np.var(shifted.astype(float), ddof=1)
+
+
+@of("first_failure")
+class right_is_a_deviation:
+    message = N_(
+        "The standard deviation is what the variance is compared with. Compare with the variance: "
+        "np.var, not np.std."
+    )
+
+    def right(shifted):
+        return np.std(shifted.astype(float))
+
+
+@of("first_failure")
 class tried_in_float64:
     message = N_(
         "The method is given float64, whatever the numbers were: nothing breaks there. Keep their "
@@ -867,6 +1233,50 @@ class tried_in_float64:
 
     def shifted(numbers, offset):
         return numbers.astype(float) + offset
+
+
+@of("first_failure")
+class only_the_first_offset:
+    message = N_(
+        "Only the first offset is tried: np.inf is returned in the loop as soon as one is right. "
+        "That return belongs after the loop, once all have been tried."
+    )
+
+    def first(failures, offsets):
+        return offsets[0] if offsets[0] in failures else np.inf
+
+
+@of("first_failure")
+class place_of_the_offset:
+    message = N_(
+        "The place of the offset in the list is returned; the offset itself was asked for."
+    )
+
+    def first(failures, offsets):
+        return offsets.index(failures[0]) if failures else np.inf
+
+
+@of("first_failure")
+class last_success:
+    message = N_(
+        "The last offset at which the variance is still right is returned; the first at which it "
+        "is wrong was asked for, the one after it."
+    )
+
+    def first(failures, offsets):
+        before = dict(zip(offsets[1:], offsets, strict=False))
+        return before.get(failures[0]) if failures else np.inf
+
+
+@of("first_failure")
+class always_inf:
+    message = N_(
+        "np.inf is returned each time: no offset ever fails. Print the error at each offset: it is "
+        "that of numbers + offset, and where it is above 0.1 or nan, the offset must be returned."
+    )
+
+    def first():
+        return np.inf
 
 
 @of("first_failure")

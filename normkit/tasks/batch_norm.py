@@ -128,7 +128,7 @@ def _fold_probes(rng) -> list[Probe]:
 # --- How an answer is used --------------------------------------------------------------------
 
 GIVEN = N_("running_mean as the caller holds it")
-NEW = N_("y of a new layer in evaluation")
+NEW = N_("y of a new layer in evaluation (weight 1, bias 0)")
 TRAINED = N_("y in training")
 EVALUATED = N_("y of one example in evaluation")
 AGAIN = N_("y in evaluation after a second batch")

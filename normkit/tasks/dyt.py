@@ -64,7 +64,7 @@ def _use_initial(answer, width) -> Named:
     yield from _named(answer(width), "attention", "other")
 
 
-DEFAULT = N_("the output of a new layer, alpha_init left out")
+DEFAULT = N_("the output of a new layer (weight 1, bias 0), alpha_init left out")
 
 
 def _use_layer(answer, dy, x, alpha, gamma, beta, shift=None) -> Named:

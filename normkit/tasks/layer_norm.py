@@ -20,7 +20,8 @@ def _use_backward(answer, dy, x, gamma, eps) -> Named:
     yield from parts(answer(dy, x, gamma, eps), "dx", "dgamma", "dbeta")
 
 
-NEW = N_("the output of a new layer")
+STARTS = N_("the parameters of a new layer")
+NEW = N_("the output of a new layer (weight 1, bias 0)")
 TRAINED = N_("the output with loaded weights")
 
 
@@ -31,6 +32,7 @@ def _use_layer(answer, dy, x, gamma, beta, eps) -> Named:
     x, dy, weight, bias = map(torch.from_numpy, (x, dy, gamma, beta))
     layer = answer(x.shape[-1], eps=eps)
     yield "state_dict()", _shapes(layer.state_dict().items())
+    yield STARTS, _starts(layer.state_dict().items())
     layer = layer.to(x.dtype)
     yield NEW, layer(x)
     yield "named_parameters()", _shapes(layer.named_parameters())
@@ -44,6 +46,13 @@ def _use_layer(answer, dy, x, gamma, beta, eps) -> Named:
 
 def _shapes(named) -> str:
     return " ".join(sorted(f"{name}{tuple(tensor.shape)}" for name, tensor in named))
+
+
+def _starts(named) -> str:
+    """The numbers at the start, "?" where they are neither all 0 nor all 1."""
+    values = {name: sorted(set(tensor.flatten().tolist())) for name, tensor in named}
+    known = {name: f"{v[0]:g}" if v in ([0], [1]) else "?" for name, v in values.items()}
+    return ", ".join(f"{name} = {value}" for name, value in sorted(known.items()))
 
 
 def _torch_layer():
@@ -97,13 +106,19 @@ CHANGES = {
     )
 }
 
-# Two more, on which the usual wrong experiments fail
-PLAIN = {"nothing": lambda x: x, "add_a_little": lambda x: x + 0.05 * np.eye(*x.shape)}
+# More changes and norms, on which the usual wrong experiments fail
+PLAIN = {
+    "nothing": lambda x: x,
+    "add_a_little": lambda x: x + 0.05 * np.eye(*x.shape),
+    "subtract_one": lambda x: x - 1,
+    "absolute": np.abs,
+}
 
 NORMS = {
     "layer_norm": lambda x: layer_norm(x, eps=0),
     "centring": lambda x: x - x.mean(axis=-1, keepdims=True),
     "identity": lambda x: x,
+    "absolute": np.abs,
 }
 
 
@@ -117,10 +132,17 @@ def _use_invariance(answer, x=None, norm="", change="") -> Named:
 
 
 def _invariance_probes(rng):
-    trials = [("layer_norm", change) for change in (*CHANGES, *PLAIN)]
-    trials += [("centring", change) for change in CHANGES] + [("identity", "shift_tokens")]
+    trials = [("layer_norm", change) for change in (*CHANGES, "nothing", "add_a_little")]
+    trials += [("centring", change) for change in CHANGES]
+    trials += [("identity", change) for change in ("shift_tokens", *PLAIN)]
+    trials += [("absolute", change) for change in ("negate_tokens", "absolute")]
     given = [{"norm": n, "change": c, "x": tokens(rng, 4, 5)} for n, c in trials]
-    return [Probe(N_("your predictions"), {})] + [Probe(N_("a random x"), g) for g in given]
+    small = {"norm": "layer_norm", "change": "scale_tokens", "x": tokens(rng, 4, 5) * 1e-3}
+    return [
+        Probe(N_("your predictions"), {}),
+        *(Probe(N_("a random x"), g) for g in given),
+        Probe(N_("very small numbers"), small),
+    ]
 
 
 add(
@@ -157,7 +179,7 @@ add(
         probes=probes(
             "dy x gamma",
             ([[1, 0, 0, 0]], [[0, 0, 3, 3]], [1, 1, 1, 1]),
-            ([[1, 1, 0, 2]], [[0, 0, 3, 3]], [1, 2, 1, 2]),
+            ([[1, 1, 0, 2], [0, 1, 1, 0]], [[0, 0, 3, 3], [3, 0, 0, 3]], [1, 2, 1, 2]),
             ([[1, 2, 3, 4]], [[1, 3, 5, 7]], [1, 1, 1, 1]),
         ),
     ),

@@ -212,7 +212,7 @@ WIDTH, HIDDEN = 128, 384
 
 
 def _use_init(answer, beta, seed) -> Named:
-    """Standard deviations over those of Xavier, to one digit: the weights are random."""
+    """Standard deviations over those of Xavier, rounded: the weights are random."""
     import torch
 
     from normkit.placement import Attention, FeedForward
@@ -224,14 +224,22 @@ def _use_init(answer, beta, seed) -> Named:
     linears = [attention.q, attention.k, attention.v, attention.out]
     linears += [feed_forward.up, feed_forward.down]
     weights = [linear.weight.detach() for linear in linears]
-    gains = [weight.std() / np.sqrt(2 / sum(weight.shape)) for weight in weights]
-    yield GAINS, np.round(np.array([float(gain) for gain in gains]), 1)
+    gains = [float(weight.std() / np.sqrt(2 / sum(weight.shape))) for weight in weights]
+    rounded = [round(gain, 1) if gain < 3 else 4.0 * round(gain / 4) for gain in gains]
+    yield GAINS, np.array(rounded)
     largest = [bool(weight.abs().max() > 2.5 * weight.std()) for weight in weights]
     yield N_("weights beyond 2.5 standard deviations"), np.array(largest)
     biases = [linear.bias.detach() for linear in linears]
     yield N_("the largest bias"), float(max(bias.abs().max() for bias in biases))
+    yield N_("weights and biases of another shape"), sum(map(_misshapen, linears))
     count = sum(len(list(part.parameters())) for part in (attention, feed_forward))
     yield N_("parameters added"), count > 2 * len(linears)
+
+
+def _misshapen(linear) -> int:
+    """How many of weight and bias have a shape that does not belong to the layer."""
+    shape = linear.out_features, linear.in_features
+    return (linear.weight.shape != shape) + (linear.bias.shape != shape[:1])
 
 
 def _reference_init():

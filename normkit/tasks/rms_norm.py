@@ -238,6 +238,7 @@ add(
         probes=probes(
             "x gamma p",
             ([[3, 4, 0, 12]], [1, 1, 1, 1], 0.5),
+            ([[[3, 4, 0, 12]]], [1, 1, 1, 1], 0.5),
             ([[1, -2, 5]], [1, 2, 3], 0.4),
             random=_partial,
         ),
@@ -268,7 +269,10 @@ add(
         use=_use_backward,
         reference=lambda: _partial_rms_norm_backward,
         probes=probes(
-            "dy x gamma p", ([[1, 0, 0, 5]], [[3, 4, 0, 12]], [1, 1, 1, 2], 0.5), random=_partial
+            "dy x gamma p",
+            ([[1, 0, 0, 5]], [[3, 4, 0, 12]], [1, 1, 1, 2], 0.5),
+            ([[[1, 0, 0, 5]]], [[[3, 4, 0, 12]]], [1, 1, 1, 2], 0.5),
+            random=_partial,
         ),
     ),
     Task(

@@ -18,6 +18,7 @@ WAYS = {
     "unbiased": lambda x: np.var(x, ddof=1),
     "mean_of_squares": lambda x: np.mean(x * x),
     "zero": lambda x: 0.0,
+    "negative": lambda x: -8.0,
 }
 
 # 1024 normal numbers each: how their variance is computed, in which dtype, their mean and spread
@@ -69,7 +70,11 @@ def _use_welford(answer, x) -> Named:
 
 
 def _use_merge(answer, a, b) -> Named:
-    yield from _moments(answer(moments(a), moments(b)))
+    chunks = moments(a), moments(b)
+    yield from _moments(answer(*chunks))
+    for values, chunk in zip((a, b), chunks, strict=True):
+        if not all(map(np.array_equal, chunk, moments(values))):
+            values += 1  # a change of what was made of an input is told as one of the input
 
 
 def _use_limit(answer, variance, numbers, offsets) -> Named:
@@ -91,27 +96,34 @@ def _columns(rng, *shape):
 
 
 def _far(rng, *shape):
-    return (rng.normal(size=shape) + 1e4).astype(np.float32)
+    """Of 64 such numbers float32 holds the mean exactly: that of the deviations is 0, no noise."""
+    return (rng.integers(-3, 4, size=shape) + 1e4).astype(np.float32)
 
 
 FAR = N_("float32 numbers around 10 000")
 PAIR = N_("two float32 numbers"), np.array([10000, 10002], dtype=np.float32)  # in one pass: 0
+TABLE = np.array([[1.0, 2], [3, 10], [5, 6], [7, 14]])
+DOUBLE = [  # float32 cannot tell them apart; squares of the second pair lose digits in float64
+    (N_("two float64 numbers"), np.array([40_000_000.0, 40_000_002])),
+    (N_("two float64 numbers"), np.array([1e9, 1e9 + 2])),
+]
 
 
 def _variance_probes(rng) -> list[Probe]:
     constant = np.tile(rng.uniform(1, 100, 500).astype(np.float32), (3, 1))
-    single = _columns(rng, 6, 5).astype(np.float32)
+    single = (_columns(rng, 8, 5) * 64).round() / 64  # as exact as in _far
     inputs = [
         (WORKED, np.array([0.0, 2, 4, 6])),
-        (WORKED, np.array([[1.0, 2], [3, 6], [5, 4], [7, 8]])),
+        (WORKED, TABLE),
         PAIR,
+        *DOUBLE,
         (N_("a table of values"), _columns(rng, 7, 4)),
         (N_("values with two axes"), _columns(rng, 5, 2, 3)),
         (N_("a transposed array"), _columns(rng, 4, 6).T),
         (INTEGERS, rng.integers(-9, 10, size=(7, 3))),
     ]
     return [Probe(name, {"x": x}) for name, x in inputs] + [
-        Probe(N_("an array of dtype float32"), {"x": single}, tolerance=1e-4),
+        Probe(N_("an array of dtype float32"), {"x": single.astype(np.float32)}, tolerance=1e-4),
         Probe(FAR, {"x": _far(rng, 64, 8)}, tolerance=0.02, rough=True),
         Probe(N_("columns of three equal numbers"), {"x": constant, "sign": True}),
     ]
@@ -123,21 +135,21 @@ def _half_probes(rng) -> list[Probe]:
     lone[3] = 800
     around = np.array([1500, 1800, 2000]) + np.outer(rng.permutation([2, -2] * 32), [1, 2, 3])
     inputs = [
+        (N_("64 numbers around 1 500, 1 800 and 2 000, in float16"), around),
         (N_("300 and -300 in float16"), np.array([300, -300, 300, -300])),
         (N_("two neighbours in float16"), np.array([2048, 2050])),
         (N_("one large number among zeros, in float16"), lone),
-        (N_("64 numbers around 1 500, 1 800 and 2 000, in float16"), around),
     ]
     half = [Probe(name, {"x": x.astype(np.float16)}, tolerance=1e-4) for name, x in inputs]
-    double = Probe(N_("two float64 numbers"), {"x": np.array([40_000_000.0, 40_000_002])})
     others = [probe for probe in _variance_probes(rng) if probe.name != INTEGERS]
-    return [*half, double, *others]
+    return [*half, *others]
 
 
 def _welford_probes(rng) -> list[Probe]:
     inputs = [
         (WORKED, np.array([0.0, 2, 4, 6])),
         PAIR,
+        *DOUBLE,
         (N_("a single value"), rng.normal(size=1) + 3),
         (N_("a list of numbers"), rng.normal(scale=2, size=9) + 3),
         (N_("a table of values"), _columns(rng, 7, 4)),
@@ -179,7 +191,13 @@ def _limit_probes(rng) -> list[Probe]:
         ("two_pass", threes, half, (10, 2000)),
         ("two_pass", threes, half, (10, 5000)),
         ("zero", threes, half, (2000,)),  # 0 is not within 10 % of infinity
-        ("mean_of_squares", numbers, single, (0, 10, 20)),
+        ("two_pass", threes * 100, half, (0, 10)),  # their squares do not fit into float16
+        ("two_pass", np.array([0.0, 2]), single, (10, 2**24)),  # nor, into float32, their mean
+        ("two_pass", numbers, double, (10, 10**9 + 32)),  # float32 has multiples of 64
+        ("mean_of_squares", numbers, single, (0, 2, 20)),
+        ("mean_of_squares", numbers, single, (10, 20)),
+        ("mean_of_squares", numbers * 100, double, (5, 15, 20)),  # 4 %; 16 % at 5 + 15 + 20
+        ("negative", numbers, single, (0, 10)),
         ("zero", numbers / 100, single, (0, 1)),
         ("unbiased", numbers * 100, single, (0, 1000)),
     ]

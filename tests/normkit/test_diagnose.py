@@ -107,6 +107,15 @@ def test_an_input_changed_by_a_wrong_answer_is_told_with_it(capsys):
     assert "divides by n - 1" in said and "Changed in place: x." in said
 
 
+def test_an_answer_that_was_not_begun_is_told_so(capsys):
+    def untouched(x, gamma, beta, eps):
+        raise NotImplementedError
+
+    diagnose(untouched, "layer_norm/forward")
+    said = capsys.readouterr().out
+    assert "put your own code in its place" in said and "exception" not in said
+
+
 def test_lines_end_between_chinese_characters_and_never_inside_a_name():
     text = "方差要除以特征数，而不是特征数减一：" * 5 + " running_mean_of_the_layer 不变。"
     lines = _wrap(text)

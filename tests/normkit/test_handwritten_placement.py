@@ -270,6 +270,110 @@ def output_that_is_post(x, attention, feed_forward, norms):
     return norms[1](feed_forward(y) + y)
 
 
+# --- Wrong answers: the second sub-layer, and pairs of mistakes -------------------------------
+
+
+def pre_ending(end):
+    """A pre-norm block whose second line is `end`."""
+
+    def pre(x, attention, feed_forward, norms):
+        u = x + attention(norms[0](x))
+        return end(u, feed_forward, norms)
+
+    return pre
+
+
+def post_ending(end):
+    def post(x, attention, feed_forward, norms):
+        u = norms[0](x + attention(x))
+        return end(u, feed_forward, norms)
+
+    return post
+
+
+def peri_ending(end):
+    def peri(x, attention, feed_forward, norms):
+        u = x + norms[1](attention(norms[0](x)))
+        return end(u, feed_forward, norms)
+
+    return peri
+
+
+def without_norm(u, feed_forward, norms):
+    return u + feed_forward(u)
+
+
+def around_the_sum(u, feed_forward, norms):
+    return norms[1](u + feed_forward(u))
+
+
+def on_the_branch(u, feed_forward, norms):
+    return u + norms[1](feed_forward(u))
+
+
+def without_stream(u, feed_forward, norms):
+    return feed_forward(norms[1](u))
+
+
+def without_outer_norm(u, feed_forward, norms):
+    return u + feed_forward(norms[2](u))
+
+
+def without_inner_norm(u, feed_forward, norms):
+    return u + norms[3](feed_forward(u))
+
+
+def inside_out(u, feed_forward, norms):
+    return u + norms[2](feed_forward(norms[3](u)))
+
+
+def pre_with_last_norm_first(x, attention, feed_forward, norms):
+    u = x + attention(norms[1](x))
+    return u + feed_forward(norms[0](u))
+
+
+def post_with_last_norm_first(x, attention, feed_forward, norms):
+    u = norms[1](x + attention(x))
+    return norms[0](u + feed_forward(u))
+
+
+def peri_with_one_name(x, attention, feed_forward, norms):
+    n = norms[0](x)
+    u = n + norms[1](attention(n))
+    n = norms[2](u)
+    return n + norms[3](feed_forward(n))
+
+
+def deep_reading_a_scaled_stream_at_last(x, attention, feed_forward, norms, alpha):
+    u = norms[0](alpha * x + attention(x))
+    return norms[1](alpha * u + feed_forward(alpha * u))
+
+
+def deep_without_the_last_norm(x, attention, feed_forward, norms, alpha):
+    u = norms[0](alpha * x + attention(x))
+    return alpha * u + feed_forward(u)
+
+
+def deep_with_a_smaller_branch(x, attention, feed_forward, norms, alpha):
+    u = norms[0](x + attention(x) / alpha)
+    return norms[1](u + feed_forward(u) / alpha)
+
+
+def deep_with_a_smaller_stream(x, attention, feed_forward, norms, alpha):
+    u = norms[0](x / alpha + attention(x))
+    return norms[1](u / alpha + feed_forward(u))
+
+
+def deep_with_norms_on_the_branches(x, attention, feed_forward, norms, alpha):
+    u = alpha * x + norms[0](attention(x))
+    return alpha * u + norms[1](feed_forward(u))
+
+
+def deep_with_norms_before(x, attention, feed_forward, norms, alpha):
+    u = alpha * x + attention(norms[0](x))
+    return alpha * u + feed_forward(norms[1](u))
+
+
 # --- Wrong answers: the model -----------------------------------------------------------------
 
 
@@ -311,6 +415,55 @@ class NormForPostUnused(nn.Module):
 class NormForAll(LoopOverModules):
     def __init__(self, blocks, width, placement):
         super().__init__(blocks, width, "pre")
+
+
+class OutputForgotten(LoopOverModules):
+    def __init__(self, blocks, width, placement):
+        super().__init__(blocks, width, placement if placement in ("pre", "peri") else "post")
+
+
+class AddedInPlace(LoopOverModules):
+    def forward(self, x):
+        for block in self.parts:
+            x += block(x)
+        return x if self.last is None else self.last(x)
+
+
+def ending_with(make):
+    """A model whose final norm is `make(width)`."""
+
+    class Ending(LoopOverModules):
+        def __init__(self, blocks, width, placement):
+            super().__init__(blocks, width, placement)
+            if self.last is not None:
+                self.last = make(width)
+
+    return Ending
+
+
+class NormAsFunction(nn.Module):
+    def __init__(self, blocks, width, placement):
+        super().__init__()
+        self.blocks, self.width = nn.ModuleList(blocks), width
+        self.needs_norm = placement in ["pre", "peri", "output"]
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return functional.layer_norm(x, (self.width,)) if self.needs_norm else x
+
+
+class AllInAList(nn.Module):
+    def __init__(self, blocks, width, placement):
+        super().__init__()
+        self.layers = list(blocks)
+        if placement not in ("post", "deep"):
+            self.layers.append(nn.LayerNorm(width))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
 
 
 # --- Wrong answers: constants and first weights -----------------------------------------------
@@ -434,6 +587,71 @@ def kaiming(attention, feed_forward, beta):
                 linear.weight.data *= beta
 
 
+def backwards(function):
+    return lambda *layers: function(*layers)[::-1]
+
+
+def encoder_with_the_factors_exchanged(n, m):
+    return 0.87 * (n**4 * m) ** (1 / 16), 0.81 * (n**4 * m) ** (-1 / 16)
+
+
+def both_keys(n, m):
+    if n and m:
+        return {"encoder": encoder(n, m), "decoder": decoder(n, m)}
+    return {"encoder": alone(n) if n else (0, 0), "decoder": alone(m) if m else (0, 0)}
+
+
+def one_key(n, m):
+    return {"encoder": alone(n)} if n else {"decoder": alone(m)}
+
+
+LINEARS = "q", "k", "v", "out", "up", "down"
+
+
+def drawn(weight, names=LINEARS, bias=nn.init.zeros_):
+    """The layers of these names drawn by `weight`, which is given each layer and its gain."""
+
+    def answer(attention, feed_forward, beta):
+        layers = dict(attention.named_children()) | dict(feed_forward.named_children())
+        for name in names:
+            weight(layers[name], 1 if name in "qk" else beta)
+            bias(layers[name].bias)
+
+    return answer
+
+
+def xavier(linear, gain):
+    nn.init.xavier_normal_(linear.weight, gain)
+
+
+def one_zero(bias):
+    bias.data = torch.zeros(1)
+
+
+def transposed(linear, gain):
+    std = gain * math.sqrt(2 / (linear.in_features + linear.out_features))
+    linear.weight.data = torch.randn(linear.in_features, linear.out_features) * std
+
+
+INITS = [
+    (drawn(lambda linear, gain: xavier(linear, 1)), "beta_without_effect"),
+    (drawn(lambda linear, gain: nn.init.normal_(linear.weight, gain)), "gain_as_mean"),
+    (drawn(lambda linear, gain: nn.init.normal_(linear.weight, 0, gain)), "gain_as_std"),
+    (drawn(xavier, ("q", "v", "out", "up", "down")), "keys_untouched"),
+    (drawn(xavier, ("k", "v", "out", "up", "down")), "queries_untouched"),
+    (drawn(xavier, ("up", "down")), "attention_untouched"),
+    (drawn(xavier, ("q", "k", "v", "out")), "feed_forward_untouched"),
+    (drawn(xavier, bias=one_zero), "biases_of_one_number"),
+    (drawn(transposed), "weights_transposed"),
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("answer", "name"), INITS)
+def test_wrong_first_weights_are_named_whatever_the_numbers_drawn(answer, name, seed):
+    assert [mistake.name for mistake in judged(answer, "init", seed).mistakes] == [name]
+
+
 # --- Wrong answers: QK-norm and gradients -----------------------------------------------------
 
 
@@ -505,6 +723,52 @@ def clipped(model, tokens):
     return nn.utils.clip_grad_norm_(model.parameters(), math.inf)
 
 
+def measured(logits, targets, number=lambda model: model.blocks[-1].branch.down.weight.grad.norm()):
+    """The gradient, from other logits and targets, or another number of it."""
+
+    def answer(model, tokens):
+        model.zero_grad()
+        functional.cross_entropy(logits(model, tokens), targets(tokens)).backward()
+        return number(model)
+
+    return answer
+
+
+def predictions(model, tokens):
+    return model(tokens[:, :-1])
+
+
+def turned(model, tokens):
+    return predictions(model, tokens).mT
+
+
+def following(tokens):
+    return tokens[:, 1:]
+
+
+def reshaped(model, tokens):
+    logits = predictions(model, tokens)
+    return logits.reshape(logits.shape[0], -1, logits.shape[1])
+
+
+def root_mean_square(model):
+    return model.blocks[-1].branch.down.weight.grad.square().mean().sqrt()
+
+
+def norm_of_the_bias(model):
+    return model.blocks[-1].branch.down.bias.grad.norm()
+
+
+GRADIENTS = [
+    (measured(lambda m, t: m(t[:, 1:]).mT, lambda t: t[:, :-1]), "shifted_backwards"),
+    (measured(lambda m, t: predictions(m, t)[:, -1], lambda t: t[:, -1]), "last_prediction_alone"),
+    (measured(reshaped, following), "logits_reshaped"),
+    (measured(predictions, following), "logits_not_turned"),
+    (measured(turned, following, root_mean_square), "root_mean_square"),
+    (measured(turned, following, norm_of_the_bias), "bias_instead_of_weight"),
+]
+
+
 WRONG = [
     ("post", post_from_the_notes, "nested_residuals"),
     ("post", pre_in_place_on_a_copy, "pre_instead"),
@@ -521,10 +785,36 @@ WRONG = [
     ("peri", peri_around_the_sum, "input_and_sum_normalised"),
     ("peri", peri_that_is_pre, "pre_instead"),
     ("output", output_that_is_post, "post_instead"),
+    ("pre", pre_ending(without_norm), "norm_forgotten_in_second"),
+    ("pre", pre_ending(around_the_sum), "post_in_second"),
+    ("pre", pre_ending(without_stream), "residual_forgotten_in_second"),
+    ("pre", pre_with_last_norm_first, "norms_exchanged"),
+    ("post", post_ending(without_norm), "norm_forgotten_in_second"),
+    ("post", post_ending(on_the_branch), "output_in_second"),
+    ("post", post_with_last_norm_first, "norms_exchanged"),
+    ("deep", deep_reading_a_scaled_stream_at_last, "scaled_stream_read_in_second"),
+    ("deep", deep_without_the_last_norm, "norm_forgotten_in_second"),
+    ("deep", deep_with_a_smaller_branch, "branch_divided"),
+    ("deep", deep_with_a_smaller_stream, "stream_divided"),
+    ("deep", deep_with_norms_on_the_branches, "output_instead"),
+    ("deep", deep_with_norms_before, "pre_instead"),
+    ("peri", peri_ending(without_outer_norm), "pre_in_second"),
+    ("peri", peri_ending(without_inner_norm), "output_in_second"),
+    ("peri", peri_ending(inside_out), "inner_and_outer_exchanged_in_second"),
+    ("peri", peri_with_one_name, "normalised_stream_kept"),
+    ("model", OutputForgotten, "output_forgotten"),
+    ("model", AddedInPlace, "added_in_place"),
+    ("model", ending_with(nn.RMSNorm), "rms_norm_at_the_end"),
+    ("model", NormAsFunction, "final_norm_not_learnt"),
+    (
+        "model",
+        ending_with(lambda width: nn.LayerNorm(width, elementwise_affine=False)),
+        "final_norm_not_learnt",
+    ),
     ("model", PlainList, "blocks_in_a_list"),
     ("model", NormForPostUnused, "unused_norm_kept"),
     ("model", NormForAll, "final_norm_after_post"),
-    ("model", NormInForward, "norm_made_in_forward"),
+    ("model", NormInForward, "final_norm_not_learnt"),
     ("model", lambda blocks, *_: nn.Sequential(*blocks), "final_norm_forgotten"),
     ("constants", constants(alone, tenths, decoder), "tenth_root"),
     ("constants", constants(alone, exchanged, decoder), "n_and_m_exchanged"),
@@ -532,6 +822,30 @@ WRONG = [
     ("constants", constants(alone, encoder, lambda n, m: alone(m)), "cross_attention_forgotten"),
     ("constants", constants(alone, lambda n, m: alone(n), decoder), "encoder_alone"),
     ("constants", constants(alone, encoder, lambda n, m: decoder(m, n)), "decoder_from_n"),
+    (
+        "constants",
+        constants(backwards(alone), backwards(encoder), backwards(decoder)),
+        "pairs_exchanged",
+    ),
+    ("constants", constants(backwards(alone), encoder, decoder), "pairs_exchanged"),
+    (
+        "constants",
+        constants(alone, encoder_with_the_factors_exchanged, decoder),
+        "encoder_factors_exchanged",
+    ),
+    ("constants", both_keys, "both_keys_always"),
+    ("constants", one_key, "one_side_always"),
+    (
+        "constants",
+        constants(lambda n: ((2 * n) ** -0.25, (8 * n) ** -0.25), encoder, decoder),
+        "alpha_below_one",
+    ),
+    (
+        "constants",
+        constants(lambda n: ((2 * n) ** 0.25, (8 * n) ** 0.25), encoder, decoder),
+        "beta_above_one",
+    ),
+    ("constants", constants(lambda n: alone(2 * n), encoder, decoder), "sublayers_counted"),
     (
         "constants",
         constants(alone_without_brackets, encoder, decoder),
@@ -581,6 +895,7 @@ WRONG = [
     ("gradient", lambda m, t: trained(m, t).pow(2).sum(), "root_forgotten"),
     ("gradient", lambda m, t: trained(m, t, reduction="sum").norm(), "loss_summed"),
     ("gradient", clipped, "all_parameters"),
+    *(("gradient", answer, name) for answer, name in GRADIENTS),
 ]
 
 
@@ -593,6 +908,12 @@ def test_both_pairs_of_brackets_forgotten_on_one_side():
     answer = constants(alone_without_any_brackets, encoder, decoder)
     found = {"factor_outside_power_alone", "exponent_without_brackets_alone"}
     assert set(named(answer, "constants")) == found
+
+
+def test_two_mistakes_are_both_named():
+    found = named(pre_in_place_on_a_copy, "peri")
+    assert set(found) == {"pre_instead", "first_two_norms_alone"}
+    assert set(named(AllInAList, "model")) == {"blocks_in_a_list", "final_norm_not_learnt"}
 
 
 # --- Ready-made answers, and parts ------------------------------------------------------------

@@ -234,6 +234,25 @@ FORWARD = {
     "rms_without_keepdims": [lambda x, g, eps: g * x / np.sqrt((x**2).mean(-1) + eps)],
     "one_plus_gamma": [lambda x, g, eps: x / rms(x, eps) * (1.0 + g)],
     "rms_gamma_forgotten": [lambda x, g, eps: (x / rms(x, eps)).astype((g * x).dtype)],
+    "rms_over_axis_1": [
+        lambda x, g, eps: g * x / np.sqrt((x**2).mean(axis=1, keepdims=True) + eps),
+        lambda x, g, eps: g * x / np.sqrt((x**2).mean(axis=1)[:, None] + eps),
+    ],
+    "rms_as_column": [
+        lambda x, g, eps: g * x / np.sqrt((x**2).mean(axis=1).reshape(-1, 1) + eps),
+        lambda x, g, eps: g * x / np.sqrt((x**2).mean(axis=-1)[:, np.newaxis] + eps),
+    ],
+    "rms_as_column_by_reshape": [
+        lambda x, g, eps: g * x / np.sqrt((x**2).mean(axis=-1).reshape(-1, 1) + eps)
+    ],
+    "gamma_before_rms": [lambda x, g, eps: (z := g * x) / rms(z, eps)],
+    "divided_by_one_less": [
+        lambda x, g, eps: g * x / ((x**2).sum(-1, keepdims=True) / (len(g) - 1) + eps) ** 0.5
+    ],
+    "divided_by_len": [
+        lambda x, g, eps: g * x / np.sqrt((x**2).sum(-1, keepdims=True) / len(x) + eps)
+    ],
+    "mean_of_absolute": [lambda x, g, eps: g * x / np.sqrt(mean(np.abs(x)) ** 2 + eps)],
     "subtracted_from_x": [lambda x, g, eps: x - g * x / rms(x, eps)],
 }
 
@@ -254,8 +273,26 @@ def overwritten(x, g, r, k):
     return g * y
 
 
+def gamma_on_first(x, gamma, p, eps):
+    k = math.ceil(p * x.shape[-1])
+    y = x / rms(x[..., :k], eps)
+    y[..., :k] *= gamma[:k]
+    return y
+
+
 PARTIAL = {
     "k_rounded_down": partial(int),
+    "k_rounded_down_to_1_or_more": partial(lambda size: max(1, int(size))),
+    "k_one_too_large": partial(lambda size: int(size) + 1),
+    "divided_by_share": lambda x, g, p, eps: (
+        g
+        * x
+        / np.sqrt(
+            (x[..., : math.ceil(p * len(g))] ** 2).sum(-1, keepdims=True) / (p * len(g)) + eps
+        )
+    ),
+    "gamma_on_first": gamma_on_first,
+    "second_axis_cut": lambda x, g, p, eps: g * x / rms(x[:, : math.ceil(p * x.shape[-1])], eps),
     "k_rounded_to_nearest": partial(lambda size: int(np.rint(size))),
     "rest_not_divided": partial(math.ceil, overwritten),
     "rest_dropped": partial(math.ceil, lambda x, g, r, k: (g * x / r)[..., :k]),
@@ -297,7 +334,26 @@ BACKWARD = {
     "division_forgotten": lambda dy, xhat, r, g: dy * g - xhat * mean(dy * g * xhat),
     "gamma_outside_projection": lambda dy, xhat, r, g: g / r * (dy - xhat * mean(dy * xhat)),
     "rms_gamma_forgotten_in_dx": lambda dy, xhat, r, g: (dy - xhat * mean(dy * xhat)) / r,
+    "gamma_forgotten_in_projection": lambda dy, xhat, r, g: (dy * g - xhat * mean(dy * xhat)) / r,
+    "x_for_one_xhat": lambda dy, xhat, r, g: (dy * g - xhat * r * mean(dy * g * xhat)) / r,
+    "projection_of_all": lambda dy, xhat, r, g: (dy * g - xhat * (dy * g * xhat).mean()) / r,
+    "projection_over_batch": lambda dy, xhat, r, g: (dy * g - xhat * (dy * g * xhat).mean(0)) / r,
+    "projection_without_keepdims": lambda dy, xhat, r, g: (
+        (dy * g - xhat * (dy * g * xhat).mean(-1)) / r
+    ),
 }
+
+
+def over_axis_1(dy, x, gamma, eps):
+    r = 1 / np.sqrt((x**2).mean(axis=1, keepdims=True) + eps)
+    xhat, dxhat = x * r, dy * gamma
+    dx = r * (dxhat - xhat * (dxhat * xhat).mean(axis=1, keepdims=True))
+    return dx, (dy * xhat).sum(axis=tuple(range(x.ndim - 1)))
+
+
+def swapped(*given):
+    dx, dgamma = quotient_rule(*given)
+    return dgamma, dx
 
 
 def lost_when_partial(dy, x, gamma, p, eps):
@@ -327,6 +383,15 @@ LAYER_NORM = {
     "normalised_twice": lambda x, g, b, eps, rms_norm: (
         rms_norm((x - mean(x)) / rms(x - mean(x), eps), g, eps) + b
     ),
+    "normalised_twice_without_eps": lambda x, g, b, eps, rms_norm: (
+        rms_norm((z := x / x.std(-1, keepdims=True)) - mean(z), g, eps) + b
+    ),
+    "mean_over_axis_1": lambda x, g, b, eps, rms_norm: (
+        rms_norm(x - x.mean(axis=1, keepdims=True), g, eps) + b
+    ),
+    "beta_times_gamma": lambda x, g, b, eps, rms_norm: (
+        g * (rms_norm(x - mean(x), np.ones_like(g), eps) + b)
+    ),
 }
 
 
@@ -344,7 +409,19 @@ def half_by_sum(x, gamma, eps):
     return gamma * (x / np.sqrt(total / x.shape[-1] + eps)).astype(x.dtype)
 
 
+def clipped(x, gamma, eps):
+    square = np.clip(x**2, None, 65504).mean(axis=-1, keepdims=True)
+    return (gamma * (x / np.sqrt(square + eps))).astype(np.float16)
+
+
+def divided_by_largest(x, gamma, eps):
+    z = x / np.abs(x).max(axis=-1, keepdims=True)
+    return gamma * z / np.sqrt(mean(z**2) + np.float16(eps))
+
+
 HALF = {
+    "divided_by_largest": divided_by_largest,
+    "squares_clipped": clipped,
     "squares_in_half": half,
     "sum_in_half": half_by_sum,
     "mean_square_in_half": root_in_half,
@@ -360,6 +437,11 @@ FOLD = {
     "beta_not_folded": lambda w, b, g, beta: (w @ np.diag(g), b),
     "new_weight_on_beta": lambda w, b, g, beta: (w * g, b + (w * g) @ beta),
     "old_bias_lost": lambda w, b, g, beta: (w * g, (w * beta).sum(1)),
+    "beta_on_outputs": lambda w, b, g, beta: (w * g, b + beta @ w),
+    "beta_summed_over_outputs": lambda w, b, g, beta: (w * g, b + (w * beta).sum(axis=0)),
+    "beta_not_summed": lambda w, b, g, beta: (w * g, b + w * beta),
+    "gamma_on_bias": lambda w, b, g, beta: (w * g, b * g + w @ beta),
+    "divided_by_gamma": lambda w, b, g, beta: (w / g, b + w @ beta),
 }
 CENTRING = {
     "centred_over_inputs": lambda w, b: (w - mean(w), b - b.mean()),
@@ -377,6 +459,8 @@ WRITTEN = [
         for task in ("rms_norm/backward", "rms_norm/dx")
         for name, dx in BACKWARD.items()
     ),
+    ("rms_norm/backward", "rms_over_axis_1", over_axis_1),
+    ("rms_norm/backward", "gradients_swapped", swapped),
     ("rms_norm/partial_backward", "every_feature_projected", lost_when_partial),
     *(("rms_norm/layer_norm", *item) for item in LAYER_NORM.items()),
     *(("rms_norm/half", *item) for item in HALF.items()),
@@ -420,6 +504,8 @@ def test_numbers_of_rms_norm():
     assert np.isnan(made["eps_subtracted"](1e-4 * pair, one[:2])).all()
     assert np.isnan(made["rms_without_eps"](np.zeros(4), one)).all()
     np.testing.assert_allclose(right(np.array([3.0, 4]), one[:2]), [0.85, 1.13], atol=5e-3)
+    np.testing.assert_allclose(made["mean_of_absolute"](ROW, one), ROW / 4.5, rtol=1e-5)
+    np.testing.assert_allclose(made["divided_by_one_less"](ROW, one), ROW / 5 * 0.866, rtol=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -9,6 +9,7 @@ import torch
 
 from normkit.judging import differences
 from normkit.tasks import TASKS, judge, observe
+from normkit.tasks.stability import CASES, relative_error
 from normkit.variance import Moments, merge, moments, two_pass, welford
 
 
@@ -253,6 +254,96 @@ def right_mean(a, b, n):
     return (a.n * a.mean + b.n * b.mean) / n
 
 
+def right_m2(a, b, n):
+    return a.m2 + b.m2 + (b.mean - a.mean) ** 2 * a.n * b.n / n
+
+
+def one_pass_in_float64(x):
+    x = x.astype(float)
+    return (x**2).mean(axis=0) - x.mean(axis=0) ** 2
+
+
+def stepping(step):
+    """Welford's method with this step of the mean, from value - mean and the new n."""
+
+    def answer(x):
+        n, mean, m2 = 0, 0.0, 0.0
+        for value in x:
+            n += 1
+            before = value - mean
+            mean = mean + step(before, n)
+            m2 = m2 + before * (value - mean)
+        return n, mean, m2
+
+    return answer
+
+
+def first_value_twice(x):
+    n, mean, m2 = 1, x[0], 0.0
+    for value in x:
+        n += 1
+        before = value - mean
+        mean = mean + before / n
+        m2 = m2 + before * (value - mean)
+    return n, mean, m2
+
+
+def returned_in_the_loop(x):
+    n, mean, m2 = 0, 0.0, 0.0
+    for value in x:
+        n = n + 1
+        before = value - mean
+        mean = mean + before / n
+        m2 = m2 + before * (value - mean)
+        return n, mean, m2
+
+
+def compared_with(right):
+    """The search with this as the right variance."""
+    return searching(lambda found, x, _: not abs(found - right(x)) / right(x) <= 0.1)
+
+
+def offset_not_added(variance, numbers, offsets):
+    for offset in offsets:
+        if off(variance(numbers), numbers, None):
+            return offset
+    return np.inf
+
+
+def offsets_add_up(variance, numbers, offsets):
+    for offset in offsets:
+        numbers = numbers + offset
+        if off(variance(numbers), numbers, None):
+            return offset
+    return np.inf
+
+
+def only_the_first_offset(variance, numbers, offsets):
+    for offset in offsets:
+        x = numbers + offset
+        if off(variance(x), x, None):
+            return offset
+        else:
+            return np.inf
+
+
+def last_success(variance, numbers, offsets, good=None):
+    for offset in offsets:
+        x = numbers + offset
+        if off(variance(x), x, None):
+            return good
+        good = offset
+    return np.inf
+
+
+def place_of_the_offset(variance, numbers, offsets):
+    for i in range(len(offsets)):
+        x = numbers + offsets[i]
+        if off(variance(x), x, None):
+            return i
+    return np.inf
+
+
 def divided(moments, less):
     """The moments with M2 divided by their number, less this."""
 
@@ -278,8 +369,19 @@ WRONG = {
         "one_mean_of_squares": lambda x: ((x - x.mean(axis=0)) ** 2).mean(),
         "standard_deviation": lambda x: np.sqrt(two_passes(x)),
         "about_the_first_value": lambda x: ((x - x[0]) ** 2).mean(axis=0),
+        "one_pass_in_float64": one_pass_in_float64,
+        "always_float32": lambda x: two_passes(x.astype(np.float32)),
+        "divided_by_size": lambda x: sum_of_squares(x) / x.size,
+        "sums_divided_by_size": lambda x: ((x - x.sum(axis=0) / x.size) ** 2).sum(axis=0) / x.size,
+        "divided_by_n_plus_1": lambda x: sum_of_squares(x) / (len(x) + 1),
+        "along_axis_1": lambda x: ((x - x.mean(axis=1, keepdims=True)) ** 2).mean(axis=1),
+        "only_the_mean_squared": lambda x: (x - x.mean(axis=0) ** 2).mean(axis=0),
+        "deviations_not_squared": lambda x: (x - x.mean(axis=0)).mean(axis=0) ** 2,
     },
     "stability/half": {
+        "one_pass_in_float64": one_pass_in_float64,
+        "mean_summed_in_half": lambda x: np.mean((wide(x) - x.sum(axis=0) / len(x)) ** 2, axis=0),
+        "mean_in_half": lambda x: np.mean((wide(x) - x.mean(axis=0)) ** 2, axis=0),
         "all_in_half": lambda x: ((x - x.mean(axis=0)) ** 2).mean(axis=0).astype(float),
         "result_in_half": lambda x: two_passes(x).astype(x.dtype),
         "squares_in_half": lambda x: np.mean(
@@ -306,6 +408,14 @@ WRONG = {
         "halfway_to_the_value": online(
             lambda n, m, m2, v: (n + 1, 0.5 * m + 0.5 * v, m2 + (v - m) * (v - (m + v) / 2))
         ),
+        "values_in_float32": lambda x: streaming(x.astype(np.float32)),
+        "sums_of_squares_in_float64": lambda x: running_sums(x.astype(float)),
+        "divided_by_old_count_or_1": stepping(lambda before, n: before / max(n - 1, 1)),
+        "divided_by_count_plus_1": stepping(lambda before, n: before / (n + 1)),
+        "step_rounded_down": stepping(lambda before, n: before // n),
+        "first_value_twice": first_value_twice,
+        "returned_in_the_loop": returned_in_the_loop,
+        "n_at_the_end": lambda x: (*streaming(x)[1:], len(x)),
     },
     "stability/merge": {
         "means_averaged": merging(
@@ -330,6 +440,19 @@ WRONG = {
             a.mean + (b.mean - a.mean) * (b.n / (a.n + b.n)),
             a.m2 + b.m2 + (b.mean - a.mean) ** 2 * (a.n * b.n / (a.n + b.n)),
         ),
+        "m2_times_n": merging(
+            right_mean,
+            lambda a, b, n: a.n * a.m2 + b.n * b.m2 + (b.mean - a.mean) ** 2 * a.n * b.n / n,
+        ),
+        "means_added": merging(lambda a, b, n: a.mean + b.mean, right_m2),
+        "delta_from_the_new_mean": merging(
+            right_mean,
+            lambda a, b, n: a.m2 + b.m2 + (b.mean - right_mean(a, b, n)) ** 2 * a.n * b.n / n,
+        ),
+        "a_for_any_empty_chunk": lambda a, b: (
+            a if a.n == 0 or b.n == 0 else merged_with_weights(a, b)
+        ),
+        "m2_before_mean": lambda a, b: [merged_with_weights(a, b)[i] for i in (0, 2, 1)],
     },
     "stability/limit": {
         "nan_passes": searching(lambda found, x, _: abs(found / np.var(x.astype(float)) - 1) > 0.1),
@@ -343,6 +466,24 @@ WRONG = {
             lambda found, x, _: not abs(found - x.var()) / x.var() <= 0.1
         ),
         "tried_in_float64": searching(off, dtype=int),
+        "divided_by_the_found": searching(
+            lambda found, x, _: not abs(found - np.var(x.astype(float))) / found <= 0.1
+        ),
+        "limit_of_10": searching(
+            lambda found, x, _: not abs(found / np.var(x, dtype=float) - 1) <= 10
+        ),
+        "first_success": searching(lambda *tried: not off(*tried)),
+        "right_in_two_passes": compared_with(lambda x: ((x - x.mean()) ** 2).mean()),
+        "right_in_float32": compared_with(lambda x: np.var(x.astype(np.float32))),
+        "right_in_at_least_float32": compared_with(two_passes),
+        "right_unbiased": compared_with(lambda x: np.var(x, ddof=1, dtype=float)),
+        "right_is_a_deviation": compared_with(lambda x: np.std(x.astype(float))),
+        "offset_not_added": offset_not_added,
+        "offsets_add_up": offsets_add_up,
+        "only_the_first_offset": only_the_first_offset,
+        "place_of_the_offset": place_of_the_offset,
+        "last_success": last_success,
+        "always_inf": lambda variance, numbers, offsets: np.inf,
     },
 }
 
@@ -357,6 +498,13 @@ def test_a_wrong_answer_is_named(task, name):
 def test_nothing_is_near_infinity():
     answer = searching(lambda found, x, _: not abs(found - x.var()) <= 0.1 * x.var())
     assert not judged(answer, "stability/limit").passed
+
+
+def test_the_last_success_is_named_whatever_comes_before_the_first():
+    def answer(variance, numbers, offsets):
+        return last_success(variance, numbers, offsets, good=-1)
+
+    assert named(answer, "stability/limit") == ["last_success"]
 
 
 def test_two_mistakes_by_hand_are_both_named():
@@ -383,6 +531,31 @@ def test_shifting_by_the_mean_in_place_is_seen():
         return variance
 
     assert judged(answer, "stability/two_pass").difference.what == "modified"
+
+
+@pytest.mark.parametrize("chunk", ["a", "b"])
+@pytest.mark.parametrize("shortcut", [False, True])
+def test_merging_in_place_is_seen(chunk, shortcut):
+    def answer(a, b):
+        if shortcut and not (a.n and b.n):
+            return a if a.n else b
+        n, mean, m2 = merged_with_weights(a, b)
+        of_one, of_other = (a.m2, b.m2) if chunk == "a" else (b.m2, a.m2)
+        of_one += of_other
+        return n, mean, m2
+
+    difference = judged(answer, "stability/merge").difference
+    assert (difference.what, difference.name) == ("modified", chunk)
+
+
+def test_predictions_may_be_numpys():
+    found = {case: np.float64(relative_error(case)) < 0.1 for case in CASES}
+    assert type(found["near"]) is np.bool_ and judged(found, "stability/predict").passed
+
+
+def test_sums_in_half_are_shown_where_a_sum_overflows():
+    difference = judged(WRONG["stability/half"]["sums_in_half"], "stability/half").difference
+    assert (difference.probe.inputs["x"].sum(axis=0, dtype=float) > 65504).any()
 
 
 def test_more_digits_and_other_numbers_are_welcome():

@@ -79,9 +79,9 @@ def test_the_gradient_is_the_slope_of_the_loss():
 def test_rounded_gains_are_those_asked_for(seed):
     found = observe(TASKS["placement/init"].reference(), "placement/init", seed).results
     for result, beta in zip(found, (0.4, 0.1), strict=True):
-        gains, normal, bias, added = result.values.values()
+        gains, normal, bias, odd, added = result.values.values()
         np.testing.assert_allclose(gains, [1, 1, beta, beta, beta, beta], atol=1e-12)
-        assert normal.all() and bias == 0 and not added
+        assert normal.all() and bias == 0 and odd == 0 and not added
 
 
 def test_labels_are_their_own():
