@@ -479,6 +479,10 @@ def test_a_part_knows_what_cannot_show_in_it():
         *("detached_statistics", "mean_term_dropped", "xhat_term_dropped", "xhat_term_added"),
         *("sums_instead_of_means", "r_forgotten", "gamma_forgotten_in_dx"),
         *("gamma_outside_group_means", "means_of_batch_norm"),
+        *("means_of_everything", "mean_of_everything", "product_mean_of_everything"),
+        *("gamma_twice_in_dx", "gamma_forgotten_in_mean", "gamma_forgotten_in_product"),
+        *("product_with_x", "product_mean_without_xhat", "exact_projection"),
+        "root_inverted_in_dx",
     }
     assert mistakes_in("backward") - mistakes_in("dx") == {
         *("dgamma_without_xhat", "dgamma_with_gamma", "gradients_not_summed"),

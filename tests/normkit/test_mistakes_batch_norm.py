@@ -109,6 +109,7 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "running",
             "eps_outside_root no_eps fixed_eps no_root mean_not_subtracted gamma_forgotten "
             "beta_forgotten beta_before_gamma unbiased_variance sum_of_squares one_pass_variance "
+            "mean_of_squares brackets_forgotten brackets_around_product_forgotten "
             "running_in_training old_running_in_training",
         ),
         (
@@ -116,6 +117,9 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "backward",
             "unbiased_variance sum_of_squares one_pass_variance detached_statistics "
             "mean_term_dropped xhat_term_dropped xhat_term_added sums_instead_of_means "
+            "mean_of_squares means_of_everything mean_of_everything product_mean_of_everything "
+            "gamma_forgotten_in_mean gamma_forgotten_in_product product_with_x exact_projection "
+            "product_mean_without_xhat "
             "statistics_on_last_axis inference_formula_always running_statistics_in_dx "
             "divided_by_examples factor_two_lost factor_half_lost",
         ),
