@@ -411,7 +411,7 @@ def test_the_verdict_names_what_was_called():
         "✗ layer_norm/forward: not right yet.",
         "torch.nn.functional.layer_norm does this for you. Write it yourself: the task says what",
         "is not allowed.",
-        "Read on: en/layer_norm.html",
+        "Read on: en/layer_norm.html#ln-formula",
     ]
 
 
