@@ -166,7 +166,8 @@ def _only(names: Container[str], *several: Sequence[Result]) -> list[list[Result
 
 def _explaining(task: Task, probes, seen, besides: Container[str] = ()) -> tuple[Mistake, ...]:
     """The mistake that returns on all probes what was seen; failing that, several together."""
-    for number in range(1, task.at_once + 1):
+    at_once = task.at_once if any(result.values for result in seen) else 1
+    for number in range(1, at_once + 1):
         for mistakes in itertools.combinations(task.mistakes, number):
             steps = [step for mistake in mistakes for step in mistake.changes]
             if len(set(steps)) == len(steps) and _explain(task, probes, seen, mistakes, besides):
@@ -203,12 +204,21 @@ def _precise(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v.astype(float) if isinstance(v, np.ndarray) else v for k, v in inputs.items()}
 
 
+MISFITS = {"AxisError", "IndexError", "RuntimeError", "ValueError"}
+
+
 def _agree(a: Result, b: Result, probe: Probe) -> bool:
     return (
-        bool(a.error) == bool(b.error)
+        _failure(a) == _failure(b)
         and a.values.keys() == b.values.keys()
         and all(distance(a.values[k], b.values[k]) <= probe.tolerance for k in a.values)
     )
+
+
+def _failure(result: Result) -> str:
+    """The kind of exception: one for all that libraries raise where shapes do not fit."""
+    name = result.error.split(":")[0]
+    return "misfit" if name in MISFITS else name
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:

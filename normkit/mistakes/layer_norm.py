@@ -803,7 +803,7 @@ class answer_reversed:
     label = "ln-invariance"
     message = N_(
         "unchanged says the contrary: True where the output changes. Two outputs that are equal up "
-        "to rounding are unchanged: no `not` before np.allclose."
+        "to rounding are unchanged: leave out the not before np.allclose."
     )
 
     def unchanged():

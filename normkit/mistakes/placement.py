@@ -993,7 +993,7 @@ class blocks_in_a_list:
 class final_norm_not_learnt:
     message = N_(
         "The model knows no gamma and beta of a final norm, so no training changes them. Make "
-        "torch.nn.LayerNorm(width), with its parameters, in __init__, as an attribute of the "
+        "torch.nn.LayerNorm(width), with its parameters, once, as an attribute of the "
         "model and not in a plain list, and call it in forward."
     )
 
