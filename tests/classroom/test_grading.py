@@ -15,7 +15,7 @@ import pytest
 from nbgrader.api import Gradebook
 
 from normkit.messages import translator
-from normkit.mistakes import MISTAKES
+from normkit.tasks import TASKS
 from press.release import release
 from press.run import read
 
@@ -234,7 +234,8 @@ def test_feedback_shows_the_students_own_answers(course, student, answer):
 
 @pytest.mark.parametrize(("student", "language"), [("carl", "fr"), ("chen", "zh")])
 def test_feedback_names_each_mistake_in_the_students_language(course, student, language):
-    messages = {mistake.name: mistake.message for mistake in MISTAKES}
+    made = [made for task in TASKS.values() if task.name.startswith(NAME) for made in task.mistakes]
+    messages = {mistake.name: mistake.message for mistake in made}
     page = "".join(text_of(course, student).split())  # feedback is wrapped
     for name in NAMED[student]:
         assert "".join(translator(language)(messages[name]).split()) in page, name
@@ -278,7 +279,8 @@ def test_the_report_counts_points_and_mistakes(course):
 
 def test_the_report_says_what_went_wrong_in_the_instructors_language(course):
     page = html.unescape((course / "reports" / f"{NAME}.html").read_text("utf-8"))
-    messages = {mistake.name: mistake.message for mistake in MISTAKES}
+    made = [made for task in TASKS.values() if task.name.startswith(NAME) for made in task.mistakes]
+    messages = {mistake.name: mistake.message for mistake in made}
     assert all(translator("fr")(messages[name]) in page for name in NAMED["chen"])
     assert f"Étudiants\u202f: {len(SCORES)}." in page
     assert f"{translator('fr')('Solved by nobody:')} written" in page
