@@ -154,5 +154,5 @@ def _values(xp, x):
 
 def _nothing(xp, x):
     """The moments of no values: what merges with anything without effect."""
-    zero = xp.zeros_like(xp.sum(x, axis=0))
-    return Moments(0, zero, zero)
+    shaped = xp.sum(x, axis=0)
+    return Moments(0, xp.zeros_like(shaped), xp.zeros_like(shaped))
