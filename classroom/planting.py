@@ -40,15 +40,17 @@ class Answer:
 
 def answers(notebook: NotebookNode) -> list[Answer]:
     """The auto-graded answers of an assignment, from the calls of `diagnose` and `check`."""
-    found, where = {}, ""
+    found, where = [], ""
     for cell in notebook.cells:
         facts = cell.metadata.get("nbgrader", {})
         where = facts["grade_id"] if facts.get("solution") else where
         for call, names, task, seed in CALL.findall(cell.source):
-            answer = found.setdefault((where, names), Answer(names, where, task))
+            known = (a for a in found if a.names == names and (a.cell == where or a.task == task))
+            if (answer := next(known, None)) is None:
+                found.append(answer := Answer(names, where, task))
             if call == "check":
                 answer.tests[facts["grade_id"]] = task, int(seed), facts["points"]
-    return list(found.values())
+    return found
 
 
 def turns(of: list[Answer]) -> list[Turn]:

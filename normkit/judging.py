@@ -204,7 +204,8 @@ def _precise(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v.astype(float) if isinstance(v, np.ndarray) else v for k, v in inputs.items()}
 
 
-MISFITS = {"AxisError", "IndexError", "RuntimeError", "ValueError"}
+# what libraries raise, now this and now that, for an array or a layer that does not fit
+MISFITS = {"AttributeError", "AxisError", "IndexError", "RuntimeError", "TypeError", "ValueError"}
 
 
 def _agree(a: Result, b: Result, probe: Probe) -> bool:
@@ -216,9 +217,9 @@ def _agree(a: Result, b: Result, probe: Probe) -> bool:
 
 
 def _failure(result: Result) -> str:
-    """The kind of exception: one for all that libraries raise where shapes do not fit."""
+    """Whether it failed; before its first value also how, the misfits being of one kind."""
     name = result.error.split(":")[0]
-    return "misfit" if name in MISFITS else name
+    return "misfit" if name in MISFITS or (name and result.values) else name
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:

@@ -466,6 +466,10 @@ class gamma_twice_in_dx:
         "multiplied by it again. Before the bracket stands 1/√(var + eps) alone."
     )
 
+    # as it was: without it, gamma outside alone is right where each mean has but one gamma
+    def dxhat(dy, gamma):
+        return dy * gamma
+
     def dx(dxhat, mean_term, xhat_term, root, gamma):
         return gamma * (dxhat - mean_term - xhat_term) / root
 
