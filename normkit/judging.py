@@ -166,8 +166,7 @@ def _only(names: Container[str], *several: Sequence[Result]) -> list[list[Result
 
 def _explaining(task: Task, probes, seen, besides: Container[str] = ()) -> tuple[Mistake, ...]:
     """The mistake that returns on all probes what was seen; failing that, several together."""
-    at_once = task.at_once if any(result.values for result in seen) else 1
-    for number in range(1, at_once + 1):
+    for number in range(1, task.at_once + 1):
         for mistakes in itertools.combinations(task.mistakes, number):
             steps = [step for mistake in mistakes for step in mistake.changes]
             if len(set(steps)) == len(steps) and _explain(task, probes, seen, mistakes, besides):
@@ -176,9 +175,16 @@ def _explaining(task: Task, probes, seen, besides: Container[str] = ()) -> tuple
 
 
 def _explain(task: Task, probes, seen, mistakes, besides: Container[str]) -> bool:
-    """Whether these mistakes together return what was seen, results `besides` aside."""
+    """Whether these mistakes together return what was seen, results `besides` aside.
+
+    Where nothing but exceptions was seen, several must raise the same ones: they fit too easily.
+    """
     wrong = combine(task.algorithm, *mistakes)
-    return all(_alike(wrong, task, *pair, besides) for pair in zip(probes, seen, strict=True))
+    if not all(_alike(wrong, task, *pair, besides) for pair in zip(probes, seen, strict=True)):
+        return False
+    if len(mistakes) == 1 or any(result.values for result in seen):
+        return True
+    return [run_probe(wrong, task, probe).error for probe in probes] == [r.error for r in seen]
 
 
 def _alike(wrong: Any, task: Task, probe: Probe, seen: Result, besides: Container[str]) -> bool:
