@@ -404,8 +404,8 @@ class deviations_not_squared:
 @of("two_pass")
 class only_the_mean_squared:
     message = N_(
-        "The square is that of the mean alone: x - mean**2. The power comes before the "
-        "difference: put that in brackets, (x - mean)**2. For [0, 2, 4, 6] the variance is 5, "
+        "The square is that of the mean alone: x - mean ** 2. The power comes before the "
+        "difference: put that in brackets, (x - mean) ** 2. For [0, 2, 4, 6] the variance is 5, "
         "not -6."
     )
 
