@@ -5,7 +5,7 @@ No student's code runs here: the inputs are drawn again from the seed.
 
 import itertools
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,35 +75,35 @@ class Verdict:
 def judge(observation: Observation, task: Task | str, seed: int = 0) -> Verdict:
     """Compare an observation with the reference and with the mistakes; runs no student's code."""
     task = find(task)
-    found = differences(observation, task, seed)
+    probes, seen, right = _compared(observation, task, seed)
     if observation.ready_made:
-        name = observation.ready_made[0]
-        return Verdict(task, len(found), Difference("ready_made", task.draw(seed)[0], name))
-    if not any(found):
-        return Verdict(task, len(found))
-    return _diagnosed(task, task.draw(seed), observation.results, _right(task, seed))
+        first = Difference("ready_made", probes[0], observation.ready_made[0])
+        return Verdict(task, len(probes), first)
+    first = next(filter(None, _differences(task, probes, seen, right)), None)
+    verdict = Verdict(task, len(probes), first)
+    return verdict if verdict.passed else _diagnosed(verdict, probes, seen, right)
 
 
 def differences(observation: Observation, task: Task, seed: int = 0) -> list[Difference | None]:
     """How the result on each probe first differs from the reference, None where it does not."""
+    return _differences(task, *_compared(observation, task, seed))
+
+
+def _compared(observation: Observation, task: Task, seed: int) -> tuple[Sequence, ...]:
+    """The probes, what was seen on them, and what is right."""
     probes, seen = task.draw(seed), observation.results
     if len(seen) != len(probes):
         raise ValueError(f"{task.name} has {len(probes)} probes, but {len(seen)} were observed.")
-    return _differences(task, probes, seen, _right(task, seed))
-
-
-def _right(task: Task, seed: int) -> list[Result]:
-    return observe(task.reference(), task, seed).results
+    return probes, seen, observe(task.reference(), task, seed).results
 
 
 def _differences(task, probes, seen, right) -> list[Difference | None]:
     return list(map(_difference, itertools.repeat(task), probes, seen, right))
 
 
-def _diagnosed(task: Task, probes, seen, right) -> Verdict:
+def _diagnosed(verdict: Verdict, probes, seen, right) -> Verdict:
     """What explains all results; else those that are not None; else the first wrong one alone."""
-    first = next(filter(None, _differences(task, probes, seen, right)))
-    verdict = Verdict(task, len(probes), first)
+    task = verdict.task
     if verdict.untouched:
         return verdict
     if mistakes := _explaining(task, probes, seen):
@@ -116,7 +116,7 @@ def _diagnosed(task: Task, probes, seen, right) -> Verdict:
         first = next(filter(None, _differences(task, probes, *written)), None)
         if first is None:
             return replace(verdict, difference=Difference("missing", probes[0]))
-        mistakes = _explaining(task, probes, written[0], missing)
+        mistakes = _explaining(task, probes, written[0], lambda name: name not in missing)
         verdict = replace(verdict, difference=first, mistakes=mistakes)
     return verdict if verdict.mistakes or len(names) == 1 else _alone(verdict, probes, seen, fine)
 
@@ -130,22 +130,12 @@ def _changed(task: Task, probes, seen, mistakes) -> tuple[str, ...]:
 
 def _alone(verdict: Verdict, probes, seen, fine: Sequence[str]) -> Verdict:
     """With the mistake that explains the first wrong result, if just one does."""
-    name, others = verdict.difference.name, _Others(verdict.difference.name)
+    task, name = verdict.task, verdict.difference.name
     (seen,) = _only([name], seen)
-    able = [m for m in verdict.task.mistakes if _explain(verdict.task, probes, seen, [m], others)]
+    able = [m for m in task.mistakes if _explain(task, probes, seen, [m], name.__eq__)]
     if len(able) != 1:
         return verdict
     return replace(verdict, mistakes=tuple(able), alone=name, right=tuple(fine))
-
-
-@dataclass(frozen=True)
-class _Others:
-    """All names but one."""
-
-    name: str
-
-    def __contains__(self, name: str) -> bool:
-        return name != self.name
 
 
 def _is_none(name: str, seen: Sequence[Result], right: Sequence[Result]) -> bool:
@@ -164,41 +154,43 @@ def _only(names: Container[str], *several: Sequence[Result]) -> list[list[Result
     return [[Result(part(r.values), part(r.kinds)) for r in results] for results in several]
 
 
-def _explaining(task: Task, probes, seen, besides: Container[str] = ()) -> tuple[Mistake, ...]:
+Counts = Callable[[str], bool] | None  # which results count, by name; all
+
+
+def _explaining(task: Task, probes, seen, counts: Counts = None) -> tuple[Mistake, ...]:
     """The mistake that returns on all probes what was seen; failing that, several together."""
     for number in range(1, task.at_once + 1):
         for mistakes in itertools.combinations(task.mistakes, number):
             steps = [step for mistake in mistakes for step in mistake.changes]
-            if len(set(steps)) == len(steps) and _explain(task, probes, seen, mistakes, besides):
+            if len(set(steps)) == len(steps) and _explain(task, probes, seen, mistakes, counts):
                 return mistakes
     return ()
 
 
-def _explain(task: Task, probes, seen, mistakes, besides: Container[str]) -> bool:
-    """Whether these mistakes together return what was seen, results `besides` aside.
+def _explain(task: Task, probes, seen, mistakes, counts: Counts) -> bool:
+    """Whether these mistakes together return what was seen, of the results that count.
 
     Where nothing but exceptions was seen, several must raise the same ones: they fit too easily.
     """
     wrong = combine(task.algorithm, *mistakes)
-    if not all(_alike(wrong, task, *pair, besides) for pair in zip(probes, seen, strict=True)):
+    if not all(_alike(wrong, task, *pair, counts) for pair in zip(probes, seen, strict=True)):
         return False
     if len(mistakes) == 1 or any(result.values for result in seen):
         return True
     return [run_probe(wrong, task, probe).error for probe in probes] == [r.error for r in seen]
 
 
-def _alike(wrong: Any, task: Task, probe: Probe, seen: Result, besides: Container[str]) -> bool:
+def _alike(wrong: Any, task: Task, probe: Probe, seen: Result, counts: Counts) -> bool:
     """Whether `wrong` returns what was seen, or noise where noise was seen."""
 
     def near(name, value):
-        if name in besides:
+        if counts and not counts(name):
             return True
         return name in seen.values and distance(seen.values[name], value) <= probe.tolerance
 
     def returned(probe, goes_on=lambda name, value: True):
         result = run_probe(wrong, task, probe, goes_on)
-        wanted = [name for name in result.values if name not in besides]
-        return _only(wanted, [result])[0][0] if besides else result
+        return _only([*filter(counts, result.values)], [result])[0][0] if counts else result
 
     if not probe.rough:
         return _agree(seen, returned(probe, near), probe)
