@@ -8,17 +8,26 @@ export PYTHONUTF8 := 1
 # pages and tests already share the cores: threads of their own would wait for each other
 export OMP_NUM_THREADS ?= 1
 
+PARALLEL := --numprocesses=logical --dist=loadgroup
+
 .DEFAULT_GOAL := all
-.PHONY: all test serve bench messages english exercises solutions report mutants clean help
+.PHONY: all pdf test proofs serve bench messages english exercises solutions report mutants clean help
 
 all: $(READY)  ## build the site into _build/site and the exercises into exercises
 	@$(RUN) -m press build
 
-test: $(READY)  ## run everything that guards the project
+pdf: $(READY)  ## print each language of the site as one PDF (needs Chromium or Chrome)
+	@$(RUN) -m press pdf
+
+test: $(READY)  ## run everything that guards the project, on all cores
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(RUN) -m press check
-	@$(RUN) -m pytest
+	@$(RUN) -m pytest $(PARALLEL)
+
+proofs: $(READY)  ## run what `make test` only samples, and `make mutants` (about an hour)
+	@$(RUN) -m pytest $(PARALLEL) -m proof
+	@$(RUN) -m classroom.mutants
 
 serve: all  ## build, then serve the site on http://localhost:8000
 	@$(RUN) -m http.server --bind localhost --directory _build/site 8000

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,22 +12,35 @@ from nbgrader.api import Gradebook
 from classroom.exports import CanvasExporter, MoodleExporter
 
 
-@pytest.fixture
-def gradebook(tmp_path: Path, monkeypatch):
+def fill(book):
+    for name, points in (("layer_norm", 20), ("rms_norm", 10)):
+        book.add_assignment(name)
+        book.add_notebook(name, name)
+        book.add_grade_cell("test_it", name, name, max_score=points, cell_type="code")
+    book.add_student("ada", first_name="Ada", last_name="Lovelace", email="ada@example.org")
+    book.add_student("chongzhi", first_name="冲之", last_name="祖")
+    book.add_student("zoe")
+    for student, points in (("ada", 17.456), ("chongzhi", 0)):
+        book.add_submission("layer_norm", student)
+        book.find_grade("test_it", "layer_norm", "layer_norm", student).auto_score = points
+    book.db.commit()
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """The file of a gradebook: made once, because nbgrader takes seconds to make one."""
+    file = tmp_path_factory.mktemp("grades") / "gradebook.db"
     programs = Path(sys.executable).parent  # nbgrader calls alembic, which stands beside Python
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    with Gradebook(f"sqlite:///{tmp_path}/gradebook.db") as book:
-        for name, points in (("layer_norm", 20), ("rms_norm", 10)):
-            book.add_assignment(name)
-            book.add_notebook(name, name)
-            book.add_grade_cell("test_it", name, name, max_score=points, cell_type="code")
-        book.add_student("ada", first_name="Ada", last_name="Lovelace", email="ada@example.org")
-        book.add_student("chongzhi", first_name="冲之", last_name="祖")
-        book.add_student("zoe")
-        for student, points in (("ada", 17.456), ("chongzhi", 0)):
-            book.add_submission("layer_norm", student)
-            book.find_grade("test_it", "layer_norm", "layer_norm", student).auto_score = points
-        book.db.commit()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+        with Gradebook(f"sqlite:///{file}") as book:
+            fill(book)
+    return file
+
+
+@pytest.fixture
+def gradebook(filled, tmp_path):
+    with Gradebook(f"sqlite:///{shutil.copy(filled, tmp_path)}") as book:
         yield book
 
 

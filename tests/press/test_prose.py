@@ -28,11 +28,11 @@ Markdown("Three is `%d`." % 3)
 """
 
 
-@pytest.fixture
-def page(tmp_path):
-    path = tmp_path / "page.md"
-    path.write_text(PAGE, "utf-8")
-    return write_out(run([path], tmp_path / "cache")[0])
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prose")
+    (folder / "page.md").write_text(PAGE, "utf-8")
+    return write_out(run([folder / "page.md"], folder / "cache")[0])
 
 
 def test_what_a_cell_displays_takes_its_place(page):

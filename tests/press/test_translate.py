@@ -14,7 +14,7 @@ def domain(path):
     return f"{path.parent.name}/{path.stem}"
 
 
-@pytest.fixture(params=PAGES, ids=domain)
+@pytest.fixture(scope="module", params=PAGES, ids=domain)
 def page(request):
     return run.read(request.param)
 

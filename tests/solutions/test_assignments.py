@@ -4,7 +4,10 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from copy import deepcopy
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -16,11 +19,15 @@ from press.run import read
 
 SOLUTIONS = Path(__file__).parents[2] / "solutions"
 NAMES = sorted(path.stem for path in SOLUTIONS.glob("*.md"))
+each = pytest.mark.parametrize(  # one worker for each assignment: it runs once
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in NAMES]
+)
 HIDDEN = re.compile(
     r"### BEGIN HIDDEN TESTS\ncheck\((.+), \"(\S+)\", seed=(\d+)\)\n### END HIDDEN TESTS$"
 )
 
 
+@cache
 def source(name):
     return read(SOLUTIONS / f"{name}.md")
 
@@ -37,7 +44,11 @@ def checks(name):
 
 
 MADE = [
-    pytest.param(name, *check, mistake, id=f"{check[2]}:{mistake.name}")
+    pytest.param(
+        *(name, *check, mistake),
+        id=f"{check[2]}:{mistake.name}",
+        marks=pytest.mark.xdist_group(name),
+    )
     for name in NAMES
     for check in checks(name)
     for mistake in TASKS[check[2]].mistakes
@@ -45,15 +56,16 @@ MADE = [
 
 
 def play(notebook):
-    """Run the code cells as a kernel would, and go on after errors."""
-    names, errors = {"__name__": "__main__"}, {}
+    """Run the code cells as a kernel would, and go on after errors: names, errors, what it says."""
+    names, errors, said = {"__name__": "__main__"}, {}, StringIO()
     for cell in notebook.cells:
         if cell.cell_type == "code":
             try:
-                exec(cell.source, names)
+                with redirect_stdout(said):
+                    exec(cell.source, names)
             except Exception as error:
                 errors[facts(cell).get("grade_id", cell.source.split("\n")[0])] = error
-    return names, errors
+    return names, errors, said.getvalue()
 
 
 @cache
@@ -61,18 +73,18 @@ def solved(name):
     return play(source(name))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_reference_scores_in_full(name, capsys):
-    solved.cache_clear()
-    assert solved(name)[1] == {}
+@each
+def test_the_reference_scores_in_full(name):
+    _, errors, said = solved(name)
+    assert errors == {}
     diagnoses = sum(cell.source.startswith("diagnose(") for cell in source(name).cells)
-    assert capsys.readouterr().out.count("✓") == diagnoses > 0
+    assert said.count("✓") == diagnoses > 0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each
 def test_the_untouched_release_scores_nothing(name):
     clear = ClearSolutions(code_stub={"python": "raise NotImplementedError"})
-    released, resources = clear.preprocess(source(name), {})
+    released, resources = clear.preprocess(deepcopy(source(name)), {})
     tests = {facts(c).grade_id for c in released.cells if facts(c).get("locked")}
     assert tests <= play(released)[1].keys()
     released, _ = ClearHiddenTests().preprocess(released, resources)
@@ -89,7 +101,7 @@ def test_a_mistake_loses_the_points_of_its_task(name, test, answer, task, mistak
     assert not isinstance(caught.value, NameError | SyntaxError)  # it is the test that refuses it
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each
 def test_points_and_cells(name):
     graded = {facts(c)["grade_id"]: facts(c) for c in source(name).cells if facts(c)}
     assert sum(fact["points"] for fact in graded.values() if fact["grade"]) == 20
@@ -102,14 +114,14 @@ def test_points_and_cells(name):
             assert facts(cell).get("grade_id") in (None, "written")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each
 def test_a_test_cell_hides_one_line_and_holds_no_prose(name):
     for code, _answer, _task in checks(name):
         shown = code.split("### BEGIN HIDDEN TESTS\n")[0]
         assert "#" not in shown and '"""' not in shown
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each
 def test_a_machine_without_normkit_is_told_what_to_do(name, tmp_path):
     first = next(cell.source for cell in source(name).cells if cell.cell_type == "code")
     (tmp_path / "normkit.py").write_text("raise ModuleNotFoundError('normkit')")

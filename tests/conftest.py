@@ -1,0 +1,64 @@
+"""What all tests share: the parts of a machine that some need, samples, and what runs together."""
+
+import os
+from collections import Counter, defaultdict
+
+import pytest
+
+
+def chromium() -> bool:
+    from press.printed import browser
+
+    return browser() is not None
+
+
+# What `@pytest.mark.needs` may name: whether it is here, and what installs it on Debian.
+PARTS = {"chromium": (chromium, "apt-get install chromium fonts-noto-cjk")}
+MISSING = "needs "  # begins the reason of each skip of ours
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out the proofs, and xdist reads the groups
+def pytest_collection_modifyitems(items):
+    """Mark what cannot run, what `make test` leaves to `make proofs`, what must not be split."""
+    cases = defaultdict(list)
+    for item in items:
+        for part in (name for mark in item.iter_markers("needs") for name in mark.args):
+            present, _how = PARTS[part]
+            item.add_marker(pytest.mark.skipif(not present(), reason=MISSING + part))
+        for mark in item.iter_markers("sample"):
+            cases[item.path, item.originalname, mark.args[0]].append(item)
+        if _shares(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+    for (*_, size), found in cases.items():
+        for item in set(found) - set(found[:: -(-len(found) // size)]):
+            item.add_marker(pytest.mark.proof)
+
+
+def _shares(item: pytest.Item) -> bool:
+    """Whether a test uses what is made once for its module: two workers would make it twice."""
+    found = getattr(item, "_fixtureinfo", None)
+    return bool(found) and any(
+        fixture.scope in {"module", "session"} and fixture.baseid
+        for fixtures in found.name2fixturedefs.values()
+        for fixture in fixtures
+    )
+
+
+def _left_out(config: pytest.Config) -> Counter[str]:
+    """How many tests were left out for each part that is missing."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []  # a worker has none
+    reasons = (report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    return Counter(r.removeprefix(MISSING) for r in reasons if r.startswith(MISSING))
+
+
+def pytest_sessionfinish(session):
+    """Where a machine vouches for the project, nothing may be left out in silence."""
+    if os.environ.get("CI") == "true" and _left_out(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for part, count in _left_out(config).items():
+        said = f"LEFT OUT: {count} of the tests, which need {part} ({PARTS[part][1]})"
+        terminalreporter.write_line(said, red=True, bold=True)
