@@ -58,7 +58,7 @@ def batch_norm(
     for less than two values per channel in training, and for inference without statistics.
     Source: Ioffe & Szegedy (2015), Batch Normalization, algorithms 1 and 2.
 
-    See: bn-formula in book/batch_norm.md; tests/normkit/test_norms.py.
+    See: bn-formula in book/batch_norm.md; tests/normkit/test_channels.py.
 
     >>> import numpy as np
     >>> x = np.array([[1.0, 2.0], [3.0, 6.0], [5.0, 4.0], [7.0, 8.0]])
@@ -116,7 +116,7 @@ def batch_norm_backward(
     Returns dx like x, and dγ, dβ of shape (C,) in the dtype of gamma (of x if left out).
     Raises TypeError and ValueError as `batch_norm` does.
 
-    See: bn-backward in book/batch_norm.md; tests/normkit/test_norms.py.
+    See: bn-backward in book/batch_norm.md; tests/normkit/test_channels.py.
 
     >>> import numpy as np
     >>> x, dy = np.array([[1.0], [3.0], [5.0], [7.0]]), np.array([[1.0], [0.0], [0.0], [0.0]])
@@ -196,7 +196,7 @@ def group_norm(
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, eps or number.
     Source: Wu & He (2018), Group Normalization, eq. 1, 2, 6 and 7.
 
-    See: gn-formula in book/group_instance_norm.md; tests/normkit/test_norms.py.
+    See: gn-formula in book/group_instance_norm.md; tests/normkit/test_channels.py.
 
     >>> import numpy as np
     >>> x = np.array([[[1.0, 3.0], [5.0, 7.0], [0.0, 0.0], [2.0, 2.0]]])
@@ -229,7 +229,7 @@ def group_norm_backward(
     Returns dx like x, and dγ, dβ of shape (C,) in the dtype of gamma (of x if left out).
     Raises TypeError and ValueError as `group_norm` does.
 
-    See: gn-backward in book/group_instance_norm.md; tests/normkit/test_norms.py.
+    See: gn-backward in book/group_instance_norm.md; tests/normkit/test_channels.py.
     """
     xp = _namespace(dy=dy, x=x, gamma=gamma)
     _check_channels(x, gamma=gamma)
@@ -254,7 +254,7 @@ def instance_norm(
     errors too.
     Source: Ulyanov, Vedaldi & Lempitsky (2016), Instance Normalization.
 
-    See: gn-instance in book/group_instance_norm.md; tests/normkit/test_norms.py.
+    See: gn-instance in book/group_instance_norm.md; tests/normkit/test_channels.py.
 
     >>> import numpy as np
     >>> instance_norm(np.array([[[1.0, 3.0], [0.0, 0.0]]])).round(4)
@@ -271,7 +271,7 @@ def instance_norm_backward(
 ) -> tuple[Array, Array, Array]:
     """Gradients with respect to x, γ and β: `group_norm_backward` with one channel per group.
 
-    See: gn-backward in book/group_instance_norm.md; tests/normkit/test_norms.py.
+    See: gn-backward in book/group_instance_norm.md; tests/normkit/test_channels.py.
     """
     _namespace(x=x)
     _check_positions(x)

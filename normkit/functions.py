@@ -137,7 +137,7 @@ def rms_norm(
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, eps or p.
     Source: Zhang & Sennrich (2019), Root Mean Square Layer Normalization, eq. 4 (without ε).
 
-    See: rms-formula in book/rms_norm.md; tests/normkit/test_norms.py.
+    See: rms-formula in book/rms_norm.md; tests/normkit/test_functions.py.
 
     >>> import numpy as np
     >>> rms_norm(np.array([1.0, 7.0, 5.0, 5.0]))
@@ -166,7 +166,7 @@ def rms_norm_backward(
     Returns dx like x, and dγ of shape (D,) in the dtype of gamma (of x if left out).
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, eps or p.
 
-    See: rms-backward in book/rms_norm.md; tests/normkit/test_norms.py.
+    See: rms-backward in book/rms_norm.md; tests/normkit/test_functions.py.
 
     >>> import numpy as np
     >>> dx, dgamma = rms_norm_backward(np.array([5.0, 0, 0, 0]), np.array([1.0, 7, 5, 5]))

@@ -21,10 +21,7 @@ TORCH = [
 both_forms = pytest.mark.parametrize("name", [None, "batch"])
 
 
-@pytest.fixture(autouse=True)
-def double_precision():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("double_precision")
 
 
 def draw(*shape, seed=0):

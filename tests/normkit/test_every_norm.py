@@ -14,10 +14,7 @@ import normkit
 TO = {"numpy": np.asarray, "torch": torch.tensor, "jax": jnp.asarray}
 
 
-@pytest.fixture(autouse=True)
-def double_precision():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("double_precision")
 
 
 @dataclass

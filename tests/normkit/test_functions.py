@@ -1,4 +1,4 @@
-"""layer_norm and its gradient: against torch, finite differences and numbers worked by hand."""
+"""Norms of tokens and their gradients: against torch, finite differences, numbers by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from normkit import layer_norm, layer_norm_backward
+from normkit import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 
 SHAPES = [(5,), (4, 7), (2, 3, 6), (2, 3, 4, 5), (4, 4), (3, 1)]
 LIBRARIES = {
@@ -18,10 +18,7 @@ LIBRARIES = {
 X = np.array([[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]])
 
 
-@pytest.fixture(autouse=True)
-def double_precision():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("double_precision")
 
 
 def draw(shape, seed=0):
@@ -33,16 +30,10 @@ def draw(shape, seed=0):
     return x, rng.normal(size=features), rng.normal(size=features), rng.normal(size=shape)
 
 
-def torch_gradients(dy, x, gamma, beta, eps):
-    x, gamma, beta = (torch.tensor(a, requires_grad=True) for a in (x, gamma, beta))
-    functional.layer_norm(x, x.shape[-1:], gamma, beta, eps).backward(torch.tensor(dy))
-    return [a.grad.numpy() for a in (x, gamma, beta)]
-
-
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("eps", [1e-5, 0.1])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_forward_and_backward_agree_with_torch(shape, eps, library):
+def test_forward_and_backward_agree_with_torch(shape, eps, library, torch_gradients):
     make, back = LIBRARIES[library]
     x, gamma, beta, dy = draw(shape)
     expected = functional.layer_norm(*map(torch.tensor, (x,)), shape[-1:], eps=eps).numpy()
@@ -50,7 +41,11 @@ def test_forward_and_backward_agree_with_torch(shape, eps, library):
     y = back(layer_norm(make(x), make(gamma), make(beta), eps))
     np.testing.assert_allclose(y, expected * gamma + beta, atol=1e-12)
     gradients = layer_norm_backward(make(dy), make(x), make(gamma), eps)
-    right = torch_gradients(dy, x, gamma, beta, eps)
+
+    def norm(x, gamma, beta):
+        return functional.layer_norm(x, shape[-1:], gamma, beta, eps)
+
+    right = torch_gradients(norm, dy, x, gamma, beta)
     for ours, theirs in zip(gradients, right, strict=True):
         np.testing.assert_allclose(back(ours), theirs, atol=1e-10)
 
@@ -246,3 +241,75 @@ def test_a_negative_eps_is_refused(eps):
         layer_norm(X, eps=eps)
     with pytest.raises(ValueError, match="eps must not be negative"):
         layer_norm_backward(X, X, eps=eps)
+
+
+# --- RMSNorm ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("eps", [None, 1e-5, 0.1])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rms_norm_agrees_with_torch(shape, eps, torch_gradients, same):
+    rng = np.random.default_rng(0)
+    x, dy, gamma = (
+        3 * rng.normal(size=shape) + 1,
+        rng.normal(size=shape),
+        rng.normal(size=shape[-1]),
+    )
+
+    def norm(x, gamma):
+        return functional.rms_norm(x, x.shape[-1:], gamma, eps)
+
+    same([rms_norm(x, gamma, eps)], [norm(torch.tensor(x), torch.tensor(gamma))])
+    same(rms_norm_backward(dy, x, gamma, eps), torch_gradients(norm, dy, x, gamma))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_the_default_eps_is_that_of_the_dtype_that_computes(dtype):
+    x = np.array([[1e-3, -2e-3, 5e-4]], dtype=dtype)
+    theirs = functional.rms_norm(torch.tensor(x), (3,)).numpy()
+    np.testing.assert_allclose(rms_norm(x), theirs, rtol=2 * np.finfo(dtype).eps)
+
+
+def test_rms_norm_by_hand(same):
+    expected = [[0.9258, 0.4629, 1.3887], [1.6667, 0.3333, 0.3333]]
+    np.testing.assert_allclose(rms_norm(X), expected, atol=5e-5)
+    same([rms_norm(np.array([1.0, 2, 2, 4]))], [[0.4, 0.8, 0.8, 1.6]])
+    np.testing.assert_allclose(rms_norm(np.array([3.0, 4])), [0.8485, 1.1314], atol=5e-5)
+    dx, _ = rms_norm_backward(np.array([1.0, 0, 0, 0]), np.array([1.0, 2, 2, 4]))
+    same([dx], [[0.384, -0.032, -0.032, -0.064]])
+    x = np.array([3.0, 4, 0, 12])
+    np.testing.assert_allclose(rms_norm(x), [0.4615, 0.6154, 0, 1.8462], atol=5e-5)
+    np.testing.assert_allclose(rms_norm(x, p=0.5), [0.8485, 1.1314, 0, 3.3941], atol=5e-5)
+
+
+@pytest.mark.parametrize(("p", "k"), [(0.01, 1), (0.07, 7), (0.075, 8), (0.5, 50), (1, 100)])
+def test_partial_rms_counts_the_first_features(p, k, same):
+    x = np.random.default_rng(0).normal(size=(3, 100))
+    root = np.sqrt((x[:, :k] ** 2).mean(-1, keepdims=True))
+    same([rms_norm(x, eps=0, p=p)], [x / root])
+
+
+def test_layer_norm_is_rms_norm_of_the_centred_x(same):
+    x = np.random.default_rng(0).normal(3, size=(4, 7))
+    centred = x - x.mean(-1, keepdims=True)
+    same([layer_norm(x, eps=0.01)], [rms_norm(centred, eps=0.01)])
+
+
+def test_bad_input_to_rms_norm():
+    for p in (0, -1, 1.5):
+        with pytest.raises(ValueError, match=f"above 0 and at most 1; it is {p}"):
+            rms_norm(X, p=p)
+
+
+def test_the_gradient_of_rms_norm_is_at_right_angles_to_the_token():
+    x, _, _, dy = draw((3, 4, 2, 5))
+    dx = rms_norm_backward(dy, x, eps=0)[0]
+    np.testing.assert_allclose((dx * x).sum(axis=-1), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("eps", [-1e-5, float("nan")])
+def test_a_negative_eps_is_refused_by_rms_norm_too(eps):
+    with pytest.raises(ValueError, match="eps must not be negative"):
+        rms_norm(X, eps=eps)
+    with pytest.raises(ValueError, match="eps must not be negative"):
+        rms_norm_backward(X, X, eps=eps)

@@ -22,7 +22,6 @@ from normkit import (
     weight_norm,
     weight_norm_backward,
 )
-from normkit.variance import merge, moments, welford
 
 modest = settings(max_examples=50, deadline=None, derandomize=True)
 
@@ -185,33 +184,6 @@ def test_what_is_larger_learns_more_slowly(backward, case):
     dy = case.X[::-1]
     dx = backward(dy, case.X)[0]
     assert differ(backward(dy, case.scale * case.X)[0], dx / case.scale) < 1e-9
-
-
-# --- Variance ---------------------------------------------------------------------------------
-
-
-@modest
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    cuts=st.tuples(*[st.integers(0, 30)] * 2).map(sorted),
-    offset=st.floats(-1000, 1000),
-)
-def test_three_chunks_merge_in_any_grouping(seed, cuts, offset):
-    x = np.random.default_rng(seed).normal(offset, size=(30, 2))
-    first, second = cuts
-    a, b, c = moments(x[:first]), welford(x[first:second]), moments(x[second:])
-    for found in (merge(merge(a, b), c), merge(a, merge(b, c)), welford(x)):
-        for ours, right in zip(found, moments(x), strict=True):
-            np.testing.assert_allclose(ours, right, rtol=1e-9)
-
-
-@modest
-@given(st.lists(st.floats(-(2**50), 2**50, width=32), min_size=2), st.data())
-def test_no_variance_is_negative(values, data):
-    x = np.array(values, dtype=np.float32)
-    cut = data.draw(st.integers(0, len(x)))
-    for found in (moments(x), welford(x), merge(welford(x[:cut]), welford(x[cut:]))):
-        assert found.m2 >= 0
 
 
 # --- Dtype and layout, against torch ----------------------------------------------------------

@@ -6,8 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from normkit.variance import merge, moments, one_pass, two_pass, welford
+
+modest = settings(max_examples=50, deadline=None, derandomize=True)
 
 
 def sample(offset, shape=1024):
@@ -89,3 +93,27 @@ def test_what_has_no_values_is_refused():
             way([1.0, 2.0])
         with pytest.raises(ValueError, match="axis 0, the values"):
             way(np.float64(3))
+
+
+@modest
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    cuts=st.tuples(*[st.integers(0, 30)] * 2).map(sorted),
+    offset=st.floats(-1000, 1000),
+)
+def test_three_chunks_merge_in_any_grouping(seed, cuts, offset):
+    x = np.random.default_rng(seed).normal(offset, size=(30, 2))
+    first, second = cuts
+    a, b, c = moments(x[:first]), welford(x[first:second]), moments(x[second:])
+    for found in (merge(merge(a, b), c), merge(a, merge(b, c)), welford(x)):
+        for ours, right in zip(found, moments(x), strict=True):
+            np.testing.assert_allclose(ours, right, rtol=1e-9)
+
+
+@modest
+@given(st.lists(st.floats(-(2**50), 2**50, width=32), min_size=2), st.data())
+def test_no_variance_is_negative(values, data):
+    x = np.array(values, dtype=np.float32)
+    cut = data.draw(st.integers(0, len(x)))
+    for found in (moments(x), welford(x), merge(welford(x[:cut]), welford(x[cut:]))):
+        assert found.m2 >= 0
