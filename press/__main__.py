@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from press import LANGUAGES, PressError, catalogue, sources, stage
-from press.typeset import typeset
+from press.printed import NAME
+from press.typeset import Book, print_site, typeset
 
 SITE, BUILD, DRAFT = Path("_build/site"), Path("_build"), Path("_build/draft")
 TRANSLATIONS = list(LANGUAGES)[1:]
@@ -20,10 +21,16 @@ def build() -> None:
     print(f"The exercises: {stage.EXERCISES}/<language>/<assignment>/<assignment>.ipynb")
 
 
-def site() -> None:
+def site() -> list[Book]:
     """Run the pages, translate them and typeset them in every language."""
     stages = stage.stage(sources.book())
-    typeset(stages, _strings, SITE, BUILD)
+    return typeset(stages, _strings, SITE, BUILD)
+
+
+def pdf() -> None:
+    """Print each language of the site as one PDF, and link to it."""
+    print_site(site(), SITE)
+    print(f"The files to print: {SITE}/<language>/{NAME}")
 
 
 def english() -> None:
@@ -82,7 +89,7 @@ def _problems(language: str, entries: dict[str, list[catalogue.Entry]]) -> list[
 
 def main() -> int:
     """Run a command; what stops it is said in words, not in a traceback."""
-    commands = {f.__name__: f for f in (build, english, exercises, solutions, messages, check)}
+    commands = {f.__name__: f for f in (build, pdf, english, exercises, solutions, messages, check)}
     arguments = argparse.ArgumentParser(prog="press", description=__doc__)
     arguments.add_argument("command", choices=commands)
     try:

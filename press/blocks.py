@@ -27,7 +27,7 @@ DIRECTIVES: dict[str, frozenset[str]] = {
         "note tip important warning caution hint seealso": "argument body",
         "figure": "body alt",
         "image": "alt",
-        "grid tab-set div margin only": "body",
+        "grid tab-set div margin": "body",
         "literalinclude": "caption",
         "bibliography code-block contents math automodule autofunction autoclass": "",
     }.items()

@@ -12,7 +12,7 @@ import pydata_sphinx_theme
 
 from press import LANGUAGES, PressError, report
 from press.files import mirror, under, write
-from press.printed import NAME, browser
+from press.printed import NAME
 from press.site import HERE as SITE
 
 NODE = Path(__file__).parent.parent / "_build/node"  # KaTeX and its like, fetched once
@@ -43,8 +43,11 @@ class Edition(NamedTuple):
     html: Path
 
 
-def finish(editions: Mapping[str, Edition], site: Path) -> None:
-    """Render the formulas, bundle styles and scripts, and copy what pages link to."""
+def finish(editions: Mapping[str, Edition], site: Path, printed: bool = False) -> None:
+    """Render the formulas, bundle styles and scripts, and copy what pages link to.
+
+    printed: whether the site will hold each language as one file: only then is it linked to.
+    """
     install(NODE)
     static = next(iter(editions.values())).html / "_static"
     styles = [file for pattern in STYLES for file in static.glob(pattern)]
@@ -59,6 +62,7 @@ def finish(editions: Mapping[str, Edition], site: Path) -> None:
         "styles": [*map(str, styles), str(SITE / "static/book.css")],
         "scripts": [*map(str, scripts), str(SITE / "static/book.js")],
         "icons": str(ICONS),
+        "missing": None if printed else NAME,
         "out": str(site.absolute() / "static"),
     }
     run_node([str(SITE / "finish.mjs")], cwd=NODE, input=json.dumps(job))
@@ -66,7 +70,7 @@ def finish(editions: Mapping[str, Edition], site: Path) -> None:
         copy(edition.html, site / language)
     for name in ("favicon.svg", "search.js"):
         write(site / "static" / name, (SITE / "static" / name).read_bytes())
-    write(site / "index.html", landing(editions).encode())
+    write(site / "index.html", landing(editions, printed).encode())
     write(site / ".nojekyll", b"")  # else GitHub Pages drops folders that begin with _
     report("site", str(site))
 
@@ -100,11 +104,11 @@ def copy(html: Path, target: Path) -> None:
     mirror(kept, target, [file for file, name in listing(target, ".*") if name not in pages])
 
 
-def landing(editions: Mapping[str, Edition]) -> str:
+def landing(editions: Mapping[str, Edition], printed: bool) -> str:
     """The page at the root, which sends readers to their language."""
     template = jinja2.Template((SITE / "templates/landing.html").read_text(), autoescape=True)
     shown = {code: LANGUAGES[code]._asdict() | {"title": e.title} for code, e in editions.items()}
-    return template.render(editions=shown, printed=NAME if browser() else None)
+    return template.render(editions=shown, printed=NAME if printed else None)
 
 
 def listing(folder: Path, pattern: str) -> list[tuple[Path, str]]:

@@ -18,9 +18,9 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 
 from press import LANGUAGES, PressError, report
-from press.files import digest, under
+from press.files import digest, under, write
 from press.finish import Edition, finish
-from press.printed import browser, print_book
+from press.printed import NAME, print_book
 from press.site import HERE as SITE
 
 ROOT = Path(__file__).parent.parent
@@ -29,8 +29,11 @@ CONFIG = ROOT / "_config.yml"
 
 def typeset(
     stages: dict[str, Path], strings: Callable[[str], Callable[[str], str]], site: Path, build: Path
-) -> None:
-    """Build `site` from the staged pages of each language; do nothing when nothing changed."""
+) -> list["Book"]:
+    """Build `site` from the staged pages of each language; do nothing when nothing changed.
+
+    What was printed of a site that changed is removed.
+    """
     house = digest([*under(SITE), *Path(__file__).parent.glob("*.py"), CONFIG], *versions())
     books = [Book(lang, stages, strings(lang), build / lang, house) for lang in stages]
     with ThreadPoolExecutor(len(books)) as pool:
@@ -39,15 +42,26 @@ def typeset(
         raise PressError(failures[0])
     stamp = digest([], *(book.stamp for book in books), str(site.absolute()))
     done = build / "finished"
-    if (site / "index.html").exists() and done.exists() and done.read_text() == stamp:
-        return
-    finish({book.lang: Edition(book.title, book.html) for book in books}, site)
-    if browser():
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda book: book.print(site), books))
-    else:
-        report("site", "no Chromium or Chrome found: the files to print are left out")
-    done.write_text(stamp)
+    same = (site / "index.html").exists() and done.exists() and done.read_text() == stamp
+    if not same:
+        finish(_editions(books), site)
+        done.write_text(stamp)
+    return books
+
+
+def print_site(books: Iterable["Book"], site: Path) -> None:
+    """Print the site that was built of these books, and let it link to the files.
+
+    One language after the other: each takes more than a gigabyte while it is printed.
+    """
+    printed = {book.lang: book.print(site) for book in books}
+    finish(_editions(books), site, printed=True)
+    for lang, file in printed.items():
+        write(site / lang / NAME, file.read_bytes())
+
+
+def _editions(books: Iterable["Book"]) -> dict[str, Edition]:
+    return {book.lang: Edition(book.title, book.html) for book in books}
 
 
 def messages() -> Iterable[tuple[str, int, str]]:
@@ -96,7 +110,6 @@ class Book:
                 "site": {
                     "language": self.lang,
                     "languages": {code: LANGUAGES[code]._asdict() for code in languages},
-                    "printable": bool(browser()),
                 }
             },
         }
@@ -157,9 +170,10 @@ class Book:
             shown = shown.replace(".ipynb:", ".md:").splitlines()  # notebooks keep the page's lines
         return (shown or tail) if process.returncode else []
 
-    def print(self, site: Path) -> None:
-        """Print the book of this language into the site."""
-        print_book(self.lang, self.title, self.stage / "_toc.yml", site.absolute(), self.folder)
+    def print(self, site: Path) -> Path:
+        """Print the pages of this language; return the file."""
+        contents = self.stage / "_toc.yml"
+        return print_book(self.lang, self.title, contents, site.absolute(), self.folder)
 
     def progress(self, line: str) -> bool:
         """Report each step of Sphinx once."""

@@ -10,8 +10,8 @@ from bs4 import BeautifulSoup
 from pypdf import PdfReader
 
 from press import LANGUAGES
-from press.__main__ import SITE, site
-from press.printed import NAME, browser
+from press.__main__ import SITE, pdf, site
+from press.printed import NAME
 
 NAMES = {"DeepNorm", "OLMo 2", "Peri", "Post", "Pre"}  # the same in every language
 
@@ -116,8 +116,10 @@ def test_no_solution_travels_with_the_site(pages):
             assert "BEGIN SOLUTION" not in file.read_text("utf-8"), file
 
 
-@pytest.mark.skipif(browser() is None, reason="no Chromium or Chrome on this machine")
+@pytest.mark.proof
+@pytest.mark.needs("chromium")
 def test_the_file_to_print_holds_every_page_in_order(pages):
+    pdf()
     contents = yaml.safe_load(Path("_toc.yml").read_text())
     listed = [c["file"] for part in contents["parts"] for c in part["chapters"]]
     for language in LANGUAGES:

@@ -19,12 +19,6 @@ HERE = Path(__file__).parent
 log = logging.getLogger(__name__)
 
 
-def tell_whether_printable(app: Sphinx, config) -> None:
-    """Let pages say `only` where there is a file to print."""
-    if config.html_context["site"]["printable"]:
-        app.tags.add("printable")
-
-
 def set_strings(app: Sphinx) -> None:
     """Set the strings that extensions and themes take from the configuration."""
     app.builder.theme_options["search_bar_text"] = str(_("Search the course"))
@@ -120,7 +114,6 @@ def setup(app: Sphinx) -> dict:
     references.register()
     app.add_search_language(FoldedFrench)
     app.add_search_language(ChineseBigrams)
-    app.connect("config-inited", tell_whether_printable)
     app.connect("builder-inited", set_strings, priority=100)
     app.connect("doctree-resolved", complete_images)
     app.connect("env-updated", rewrite_all_if_titles_changed)

@@ -1,5 +1,6 @@
 // Finishes the built pages in one pass: formulas by KaTeX, one purged style sheet, one small icon font.
-// Reads a job from stdin: {pages: [[from, to, name]], styles: [file], scripts: [file], icons: file, out: folder}
+// Reads a job from stdin: {pages: [[from, to, name]], styles: [file], scripts: [file], icons: file,
+// missing: name of a file that is not there, out: folder}
 import { createRequire } from "node:module";
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -51,6 +52,10 @@ function renderPage(html, name) {
   });
 }
 
+// A sentence that links to a file that is not there has nothing to say.
+const INSIDE = "(?:(?!</p>).)*";
+const VAIN = new RegExp(`<p>${INSIDE}href="${job.missing}"${INSIDE}</p>`, "gs");
+
 async function style(pages) {
   const words = new Set([...pages, ...scripts].flatMap((text) => text.match(/[\w-]+/g)));
   const css = job.styles.map((file) => readFileSync(file, "utf8")).join("\n")
@@ -82,7 +87,7 @@ async function assets(css) {
   write(join(job.out, "book.css"), [iconFace, math, css].join("\n"));
 }
 
-const pages = job.pages.map(([from, , name]) => renderPage(readFileSync(from, "utf8"), name));
+const pages = job.pages.map(([from, , name]) => renderPage(readFileSync(from, "utf8").replace(VAIN, ""), name));
 if (errors.length) {
   console.error(errors.join("\n"));
   process.exit(1);

@@ -10,10 +10,10 @@ import yaml
 from bs4 import BeautifulSoup
 
 from press import LANGUAGES, PressError
-from press.printed import browser
+from press.printed import NAME
 from press.site import describe
 from press.site.search import ChineseBigrams, FoldedFrench
-from press.typeset import messages, typeset
+from press.typeset import Book, messages, print_site, typeset
 
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200" viewBox="0 0 300 200">'
@@ -59,6 +59,7 @@ $$ (eq-mean)
 ```{{bibliography}}
 ```
 """
+PRINTED = "Also [one file](print:normalisation.pdf)."
 BIB = "@misc{ba2016, author={Ba, Jimmy}, title={Layer normalization}, year={2016}}\n"
 
 
@@ -86,7 +87,7 @@ def write_stage(stage: Path, lang: str) -> None:
     title, sentence, alt, caption = WORDS[lang]
     (stage / "code").mkdir(parents=True)
     (stage / "exercises").mkdir()
-    index = nb.new_markdown_cell(f"(home)=\n# {title} 0\n\n{sentence}")
+    index = nb.new_markdown_cell(f"(home)=\n# {title} 0\n\n{sentence}\n\n{PRINTED}")
     lesson = nb.new_markdown_cell(LESSON.format(title, sentence))
     (stage / "index.ipynb").write_text(notebook(index))
     (stage / "lesson.ipynb").write_text(notebook(lesson, figure(alt, caption), printing()))
@@ -246,11 +247,9 @@ def test_scripts_are_deferred_and_few(site):
 
 def test_landing_page(site):
     page = BeautifulSoup((site / "index.html").read_text(), "html.parser")
-    languages = [x.html for x in LANGUAGES.values()]
-    for links in (page.select("a:not(.printed)"), page.select("a.printed")):
-        assert all((site / link["href"]).is_file() for link in links)
-        if links or browser():
-            assert [link["hreflang"] for link in links] == languages
+    links = page.select("a")
+    assert [link["hreflang"] for link in links] == [x.html for x in LANGUAGES.values()]
+    assert all((site / link["href"]).is_file() for link in links)
     assert (site / ".nojekyll").exists()
 
 
@@ -262,27 +261,39 @@ def test_nothing_is_rebuilt_when_nothing_changed(press, capsys):
     assert capsys.readouterr().out.count("unchanged") == 3
 
 
-def test_edits_failures_and_deletions(tmp_path):
+def test_edits_failures_deletions_and_printing(tmp_path, monkeypatch):
     stage, site = tmp_path / "stage", tmp_path / "site"
     write_stage(stage, "en")
     lesson = (stage / "lesson.ipynb").read_text()
 
-    def build(page: str) -> None:
+    def build(page: str) -> list[Book]:
         (stage / "lesson.ipynb").write_text(page)
-        typeset({"en": stage}, strings, site, tmp_path / "build")
+        return typeset({"en": stage}, strings, site, tmp_path / "build")
+
+    def printed() -> list[bool]:
+        pages = [(site / page).read_text() for page in ("index.html", "en/index.html")]
+        return [(site / "en" / NAME).exists(), *(NAME in page for page in pages)]
 
     for _twice in range(2):
         with pytest.raises(PressError, match=r"lesson\.md:.*no-such-label"):
             build(lesson.replace("`eq-mean`", "`no-such-label`"))
     with pytest.raises(PressError, match=r"en/lesson\.html(?s:.*)\\nosuchmacro"):
         build(lesson.replace(r"\\frac", r"\\nosuchmacro"))
-    build(lesson)
+    books = build(lesson)
     assert (site / "en/lesson.html").exists()
     assert list((site / "en/_images").glob("*.svg"))
+
+    assert printed() == [False] * 3
+    monkeypatch.setattr("press.typeset.print_book", lambda *_: stage / "_toc.yml")
+    print_site(books, site)
+    assert printed() == [True] * 3
+    build(lesson)  # nothing changed, so it is what was printed
+    assert printed() == [True] * 3
 
     (stage / "lesson.ipynb").unlink()
     (stage / "_toc.yml").write_text("format: jb-book\nroot: index\n")
     typeset({"en": stage}, strings, site, tmp_path / "build")
+    assert printed() == [False] * 3
     left = {file.name for file in (site / "en").rglob("*") if file.is_file()}
     assert "index.html" in left and not {n for n in left if "lesson" in n or ".svg" in n}
 
