@@ -25,7 +25,7 @@ test: $(READY)  ## run everything that guards the project, on all cores
 	@$(RUN) -m press check
 	@$(RUN) -m pytest $(PARALLEL)
 
-proofs: $(READY)  ## run what `make test` only samples, and `make mutants` (about an hour)
+proofs: $(READY)  ## run what `make test` only samples, and `make mutants`
 	@$(RUN) -m pytest $(PARALLEL) -m proof
 	@$(RUN) -m classroom.mutants
 
