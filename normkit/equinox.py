@@ -5,7 +5,7 @@ and β are leaves of the module, and the running statistics of BatchNorm are lea
 which the module takes and returns.
 """
 
-from normkit.arrays import _namespace
+from normkit._arrays import namespace
 from normkit.channels import batch_norm
 from normkit.functions import layer_norm
 
@@ -158,6 +158,6 @@ class BatchNorm(eqx.nn.StatefulLayer):
 
 
 def _check_width(x, axis, width, needed):
-    _namespace(x=x)
+    namespace(x=x)
     if x.shape[axis:][:1] != (width,):
         raise ValueError(f"{needed}. The shape of x is {tuple(x.shape)}.")

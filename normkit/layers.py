@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from normkit.arrays import _check_eps
+from normkit._arrays import check_eps
 
 
 class _Affine(nn.Module):
@@ -44,7 +44,7 @@ class _Affine(nn.Module):
 def _checked(eps: float | None) -> float | None:
     """eps, refused where the functions refuse it."""
     if eps is not None:
-        _check_eps(eps)
+        check_eps(eps)
     return eps
 
 
