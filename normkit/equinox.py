@@ -6,6 +6,7 @@ which the module takes and returns.
 """
 
 from normkit._arrays import namespace
+from normkit._extras import missing
 from normkit.channels import batch_norm
 from normkit.functions import layer_norm
 
@@ -15,9 +16,7 @@ try:
     from jax import lax
     from jax import numpy as jnp
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f'normkit.equinox needs JAX and Equinox: pip install "normkit[jax]" ({error}).'
-    ) from error
+    raise missing(error) from error
 
 
 class LayerNorm(eqx.Module):

@@ -6,8 +6,13 @@ statistic of the token itself, such as 1/RMS, differs from token to token: no fi
 
 import copy
 
-import torch
-from torch import Tensor, nn
+from normkit._extras import missing
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ModuleNotFoundError as error:
+    raise missing(error) from error
 
 from normkit import layers
 

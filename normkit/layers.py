@@ -9,12 +9,16 @@ import math
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 
-import torch
-from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
-from torch.nn import functional
-
 from normkit._arrays import check_eps
+from normkit._extras import missing
+
+try:
+    import torch
+    from torch import Tensor, nn
+    from torch.autograd.function import once_differentiable
+    from torch.nn import functional
+except ModuleNotFoundError as error:
+    raise missing(error) from error
 
 
 class _Affine(nn.Module):
