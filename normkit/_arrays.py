@@ -3,8 +3,10 @@
 Private to the package: what stands here may change with it.
 """
 
+import math
 from typing import Any, TypeAlias
 
+import numpy as np
 from array_api_compat import array_namespace
 
 Array: TypeAlias = Any  # a NumPy array, a PyTorch tensor or a JAX array
@@ -19,6 +21,33 @@ def mean_product(xp, a, b, axis):
     if axis == -1:
         return xp.linalg.vecdot(a, b)[..., None] / a.shape[-1]
     return mean_over(xp, a * b, axis)
+
+
+def without_overflow(xp, measure, x):
+    """What `measure` returns of x, last a mean square; and the scale of x in which that is.
+
+    The scale is 1; in rows whose squares overflow a power of two, which changes no digit. What is
+    traced, in `jit` or `vmap`, cannot go two ways: there, squares that overflow are nan.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        *measured, square = measure(x)
+    fits = xp.isfinite(square)
+    all_fit = known(xp.all(fits))
+    if all_fit:
+        return *measured, square, 1
+    if all_fit is None:
+        return *measured, xp.where(fits, square, math.nan), 1
+    exponent = math.frexp(float(xp.finfo(x.dtype).max))[1]  # 128 in float32
+    scale = xp.where(fits, xp.ones_like(square), 2.0 ** (-3 * exponent // 4))
+    return *measure(x * scale), scale
+
+
+def known(condition):
+    """Whether a condition holds, or None while it is traced."""
+    try:
+        return bool(condition)
+    except (TypeError, RuntimeError):  # JAX's and PyTorch's
+        return None
 
 
 def float_dtype(xp, x):

@@ -16,6 +16,7 @@ from normkit._arrays import (
     check_gradient,
     namespace,
     widen,
+    without_overflow,
 )
 from normkit.functions import _gradients
 
@@ -225,8 +226,12 @@ def _direction(xp, v, g):
             f"are {tuple(v.shape)} and {tuple(g.shape)}."
         )
     v = widen(xp, v)
-    norm = xp.sqrt(xp.sum(v * v, axis=tuple(range(1, v.ndim)), keepdims=True))
-    return v / norm, norm, xp.reshape(widen(xp, g), norm.shape)
+    axes = tuple(range(1, v.ndim))
+    v, square, scale = without_overflow(
+        xp, lambda v: (v, xp.sum(v * v, axis=axes, keepdims=True)), v
+    )
+    norm = xp.sqrt(square)
+    return v / norm, norm / scale, xp.reshape(widen(xp, g), norm.shape)
 
 
 def _array(number: Any) -> Array | None:

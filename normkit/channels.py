@@ -13,11 +13,11 @@ from normkit._arrays import (
     check_channels,
     check_eps,
     check_gradient,
-    mean_product,
+    known,
     namespace,
     widen,
 )
-from normkit.functions import _backward, _centre, _gradients, _standardise
+from normkit.functions import _backward, _deviations, _gradients, _standardise
 
 # --- BatchNorm: statistics of a channel over the batch ----------------------------------------
 
@@ -55,7 +55,8 @@ def batch_norm(
     Returns y like x, and the running statistics in their dtype (at least float32 if left out);
     nothing is changed in place. Detach them when torch tracks gradients.
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, momentum or eps,
-    for less than two values per channel in training, and for inference without statistics.
+    for less than two values per channel in training, for statistics of the batch that do not fit
+    the dtype, and for inference without statistics.
     Source: Ioffe & Szegedy (2015), Batch Normalization, algorithms 1 and 2.
 
     See: bn-formula in book/batch_norm.md; tests/normkit/test_norms.py.
@@ -75,19 +76,19 @@ def batch_norm(
     wide, shared = widen(xp, x), _all_but_channels(x)
     if training:
         count = _check_batch(x)
-        centred = _centre(xp, wide, shared)
-        var = mean_product(xp, centred, centred, shared)
+        centred, var, scale = _deviations(xp, wide, shared)
         mean = xp.mean(wide, axis=shared)
-        unbiased = xp.reshape(var, mean.shape) * (count / (count - 1))
+        unbiased = xp.reshape(var / scale / scale, mean.shape) * (count / (count - 1))
+        _check_fit(xp, x, mean, unbiased)
         running_mean = xp.zeros_like(mean) if running_mean is None else running_mean
         running_var = xp.ones_like(mean) if running_var is None else running_var
         running_mean = _move(xp, running_mean, mean, momentum)
         running_var = _move(xp, running_var, unbiased, momentum)
     else:
         _check_running(running_mean, running_var)
-        centred = wide - _spread(xp, widen(xp, running_mean), x)
+        centred, scale = wide - _spread(xp, widen(xp, running_mean), x), 1
         var = _spread(xp, widen(xp, running_var), x)
-    xhat = centred / xp.sqrt(var + eps)
+    xhat = centred / xp.sqrt(var + eps * scale**2)
     return _affine(xp, xhat, x, gamma, beta), running_mean, running_var
 
 
@@ -163,6 +164,19 @@ def _check_batch(x):
             f"whatever x is. Use a larger batch, or drop the last, incomplete one."
         )
     return count
+
+
+def _check_fit(xp, x, mean, var):
+    """Running statistics that are infinite would make all later outputs 0, in silence."""
+    fits = xp.isfinite(mean) & xp.isfinite(var)
+    if not known(xp.any(~fits)) or not known(xp.all(xp.isfinite(x))):
+        return  # or x is itself not finite, which shows in y
+    channel = next(c for c in range(x.shape[1]) if not fits[c])
+    raise ValueError(
+        f"The mean and the variance of each channel, and the sums behind them, must fit "
+        f"{var.dtype}, to be kept as running statistics; those of channel {channel} of x do not. "
+        f"Pass x in float64, or divide it by a constant, which normalisation does not see."
+    )
 
 
 def _check_running(running_mean, running_var):

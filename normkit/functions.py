@@ -17,6 +17,7 @@ from normkit._arrays import (
     mean_product,
     namespace,
     widen,
+    without_overflow,
 )
 
 # --- LayerNorm, and what all share ------------------------------------------------------------
@@ -90,9 +91,19 @@ def layer_norm_backward(
 
 def _standardise(xp, x, axis, eps):
     """x̂ = (x - μ) r and r = 1/√(σ² + ε), the variance being that of the centred x (two passes)."""
-    centred = _centre(xp, x, axis)
-    r = 1 / xp.sqrt(mean_product(xp, centred, centred, axis) + eps)
-    return centred * r, r
+    centred, var, scale = _deviations(xp, x, axis)
+    r = 1 / xp.sqrt(var + eps * scale**2)
+    return centred * r, r * scale
+
+
+def _deviations(xp, x, axis):
+    """x - μ and σ², both of x times the scale that comes with them, see `without_overflow`."""
+
+    def measure(x):
+        centred = _centre(xp, x, axis)
+        return centred, mean_product(xp, centred, centred, axis)
+
+    return without_overflow(xp, measure, x)
 
 
 def _centre(xp, x, axis):
@@ -190,11 +201,14 @@ def _divide_by_rms(xp, x, eps, p):
     if not 0 < p <= 1:
         raise ValueError(f"p is a share of the features, above 0 and at most 1; it is {p}.")
     features = x.shape[-1]
-    if p == 1:
-        counted, first = 1, x
-    else:
+    counted = 1
+    if p < 1:
         k = math.ceil(round(p * features, 9))  # 0.07 * 100 is a little more than 7
         counted = xp.astype(xp.arange(features) < k, x.dtype) * (features / k)
-        first = counted * x
-    r = 1 / xp.sqrt(mean_product(xp, first, x, -1) + eps)
-    return x * r, r, counted
+
+    def measure(x):
+        return x, mean_product(xp, x if p == 1 else counted * x, x, -1)
+
+    x, square, scale = without_overflow(xp, measure, x)
+    r = 1 / xp.sqrt(square + eps * scale**2)
+    return x * r, r * scale, counted
