@@ -16,12 +16,11 @@ EXTRAS = {
     "torch": "torch",
     "tqdm": "experiments",
 }
+CPU = "https://download.pytorch.org/whl/cpu"  # PyPI's torch for Linux brings gigabytes of CUDA
 
 
 def need(module: str) -> ModuleType:
     """Import a module that an extra of normkit installs, or raise and say how to install it.
-
-    See: tests/normkit/test_extras.py.
 
     >>> need("numpy").__name__
     'numpy'
@@ -39,8 +38,13 @@ def missing(error: ModuleNotFoundError) -> ModuleNotFoundError:
         return error
     _ = translator(current_language())
     text = _("{module} is needed for this, and is not installed. In a terminal, type: {command}")
-    told = text.format(module=module, command=f'python -m pip install "{_package(EXTRAS[module])}"')
+    told = text.format(module=module, command=_command(EXTRAS[module]))
     return ModuleNotFoundError(told, name=error.name, path=error.path)
+
+
+def _command(extra: str) -> str:
+    command = f'python -m pip install "{_package(extra)}"'
+    return f"{command} --extra-index-url {CPU}" if extra == "torch" else command
 
 
 def _package(extra: str) -> str:

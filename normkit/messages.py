@@ -36,8 +36,6 @@ def speak(language: str | F) -> F | None:
     language it speaks; there, anything else means English.
     Raises ValueError for another code.
 
-    See: tests/normkit/test_messages.py.
-
     >>> speak("fr")
     >>> @speak
     ... def language():

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+TORCH = "--extra-index-url https://download.pytorch.org/whl/cpu"  # else Linux gets CUDA, too
+
 
 def readme(name: str, _: Callable[[str], str]) -> str:
     """The README of an assignment, its words said by `_`."""
@@ -12,7 +14,7 @@ def readme(name: str, _: Callable[[str], str]) -> str:
             "",
             how,
             "",
-            "    python -m pip install . jupyterlab",
+            f'    python -m pip install ".[course]" {TORCH}',
             f"    jupyter lab {name}.ipynb",
             "",
             _("The notebook tells you the rest. Begin with its first cell."),

@@ -99,6 +99,13 @@ NORMS = {
     ),
 }
 
+
+def test_every_function_with_a_gradient_is_here():
+    functions = [n for n in normkit.__all__ if f"{n}_backward" in normkit.__all__]
+    assert all(any(name.startswith(function) for name in NORMS) for function in functions)
+    assert len(functions) > 5
+
+
 every_norm = pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 
 

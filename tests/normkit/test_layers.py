@@ -34,6 +34,11 @@ CASES = [
 BY_HAND = {"RMSNorm": nn.RMSNorm, "DyT": None, "Derf": None}
 
 
+def test_every_layer_is_here():
+    offered = {name for name in vars(normkit.layers) if name in normkit.__all__}
+    assert offered == LAYERS.keys() | BY_HAND.keys()
+
+
 class Plain(nn.Module):
     """DyT and Derf as automatic differentiation sees them."""
 
