@@ -116,10 +116,14 @@ def _catalogue(language: str) -> "NullTranslations":
 
 def compiled(source: Path) -> bytes:
     """A catalogue as gettext reads it; what is fuzzy stays out, so that it reads in English."""
+    from datetime import UTC, datetime
+
     from babel.messages.mofile import write_mo
     from babel.messages.pofile import read_po
 
-    binary = BytesIO()
     with source.open("rb") as file:
-        write_mo(binary, read_po(file))
+        catalogue = read_po(file)
+    # the same messages make the same file: else Babel writes the minute into it
+    catalogue.creation_date = catalogue.revision_date = datetime(2020, 1, 1, tzinfo=UTC)
+    write_mo(binary := BytesIO(), catalogue)
     return binary.getvalue()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-TORCH = "--extra-index-url https://download.pytorch.org/whl/cpu"  # else Linux gets CUDA, too
+CPU = "https://download.pytorch.org/whl/cpu"  # PyPI's torch for Linux brings CUDA, gigabytes
 
 
 def readme(name: str, _: Callable[[str], str]) -> str:
@@ -14,7 +14,8 @@ def readme(name: str, _: Callable[[str], str]) -> str:
             "",
             how,
             "",
-            f'    python -m pip install ".[course]" {TORCH}',
+            f"    python -m pip install torch --index-url {CPU}",
+            '    python -m pip install ".[course]"',
             f"    jupyter lab {name}.ipynb",
             "",
             _("The notebook tells you the rest. Begin with its first cell."),

@@ -1,6 +1,7 @@
 """The language of feedback."""
 
 import sys
+from datetime import date
 
 import pytest
 import wcwidth
@@ -118,3 +119,8 @@ def test_a_message_reads_the_same_as_a_paragraph_of_the_book():
         assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
         shown = "".join(child.content for child in tokens[1].children)
         assert shown == mistake.message, mistake.name
+
+
+def test_a_compiled_catalogue_does_not_say_when_it_was_made(catalogue, tmp_path):
+    compiled = messages.compiled(tmp_path / "fr" / "normkit.po")
+    assert str(date.today().year).encode() not in compiled
