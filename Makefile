@@ -4,6 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
+# where torch is looked for first: this index has it for the CPU alone, PyPI's Linux wheels bring
+# CUDA; make TORCH_INDEX= takes PyPI's
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PIP := $(RUN) -m pip --disable-pip-version-check install --progress-bar on
 export PYTHONUTF8 := 1
 # pages and tests already share the cores: threads of their own would wait for each other
 export OMP_NUM_THREADS ?= 1
@@ -64,5 +68,8 @@ $(READY): requirements.txt pyproject.toml
 		{ echo "Python 3.11 or newer is needed, and '$(PYTHON)' is not: try make PYTHON=python3.12"; exit 1; }
 	@echo "Setting up $(VENV) (once; a few minutes)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(RUN) -m pip install --disable-pip-version-check --progress-bar on -r requirements.txt
+	@[ -z "$(TORCH_INDEX)" ] || $(PIP) --no-deps --retries 0 --timeout 10 \
+		--index-url $(TORCH_INDEX) "$$(grep '^torch==' requirements.txt)" 2>/dev/null || \
+		echo "$(TORCH_INDEX) does not answer: torch comes from PyPI"
+	@$(PIP) -r requirements.txt
 	@touch $@

@@ -1,9 +1,10 @@
 """normkit: normalisations of neural networks, right to the last digit, and feedback on yours."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from normkit import variance
+from normkit._extras import need
 from normkit.alternatives import (
     derf,
     derf_backward,
@@ -21,47 +22,66 @@ from normkit.channels import (
     instance_norm,
     instance_norm_backward,
 )
-from normkit.diagnose import check, diagnose
 from normkit.functions import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from normkit.messages import speak
 
+if TYPE_CHECKING:
+    from normkit.diagnose import check, diagnose
+    from normkit.folding import fold_affine, fold_batch_norm, fold_centring
+    from normkit.layers import (
+        BatchNorm1d,
+        BatchNorm2d,
+        Derf,
+        DyT,
+        GroupNorm,
+        InstanceNorm2d,
+        LayerNorm,
+        RMSNorm,
+    )
+    from normkit.placement import (
+        Attention,
+        CharacterTransformer,
+        FeedForward,
+        Residual,
+        deepnorm_constants,
+        deepnorm_init,
+    )
+
 __version__ = "0.1.0"
-_NEED_TORCH = {
-    "Attention": "placement",
-    "BatchNorm1d": "layers",
-    "BatchNorm2d": "layers",
-    "CharacterTransformer": "placement",
-    "Derf": "layers",
-    "DyT": "layers",
-    "FeedForward": "placement",
-    "GroupNorm": "layers",
-    "InstanceNorm2d": "layers",
-    "LayerNorm": "layers",
-    "RMSNorm": "layers",
-    "Residual": "placement",
-    "deepnorm_constants": "placement",
-    "deepnorm_init": "placement",
-    "fold_affine": "folding",
-    "fold_batch_norm": "folding",
-    "fold_centring": "folding",
-}
 __all__ = [
-    *_NEED_TORCH,
+    "Attention",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "CharacterTransformer",
+    "Derf",
+    "DyT",
+    "FeedForward",
+    "GroupNorm",
+    "InstanceNorm2d",
+    "LayerNorm",
+    "RMSNorm",
+    "Residual",
     "batch_norm",
     "batch_norm_backward",
     "check",
+    "deepnorm_constants",
+    "deepnorm_init",
     "derf",
     "derf_backward",
     "diagnose",
     "dyt",
     "dyt_alpha_init",
     "dyt_backward",
+    "fold_affine",
+    "fold_batch_norm",
+    "fold_centring",
     "group_norm",
     "group_norm_backward",
     "instance_norm",
     "instance_norm_backward",
     "layer_norm",
     "layer_norm_backward",
+    "need",
     "rms_norm",
     "rms_norm_backward",
     "speak",
@@ -69,10 +89,26 @@ __all__ = [
     "weight_norm",
     "weight_norm_backward",
 ]
+# imported when first asked for: importing torch takes seconds, the tutor a second
+_LATER = {
+    "diagnose": "check diagnose",
+    "folding": "fold_affine fold_batch_norm fold_centring",
+    "layers": "BatchNorm1d BatchNorm2d Derf DyT GroupNorm InstanceNorm2d LayerNorm RMSNorm",
+    "placement": (
+        "Attention CharacterTransformer FeedForward Residual deepnorm_constants deepnorm_init"
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What needs torch, imported when first asked for: importing torch takes seconds."""
-    if name in _NEED_TORCH:
-        return getattr(import_module(f"normkit.{_NEED_TORCH[name]}"), name)
+    """What is imported later, from then on an ordinary name of the package."""
+    for module, names in _LATER.items():
+        if name in names.split():
+            found = import_module(f"normkit.{module}")
+            globals().update({each: getattr(found, each) for each in names.split()})
+            return globals()[name]
     raise AttributeError(f"module 'normkit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

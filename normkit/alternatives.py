@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_jax_namespace, is_torch_namespace
 
-from normkit.arrays import (
+from normkit._arrays import (
     Array,
-    _as,
-    _check_features,
-    _check_gradient,
-    _namespace,
-    _widen,
+    as_dtype_of,
+    check_features,
+    check_gradient,
+    namespace,
+    widen,
+    without_overflow,
 )
 from normkit.functions import _gradients
 
@@ -39,11 +40,11 @@ def dyt(
     >>> dyt(np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 10.0])).round(4)
     array([-0.7616, -0.4621,  0.    ,  0.4621,  0.7616,  0.9999])
     """
-    xp = _namespace(x=x, alpha=_array(alpha), gamma=gamma, beta=beta)
-    _check_features(x, gamma=gamma, beta=beta)
-    y = xp.tanh(_single(xp, "alpha", alpha) * _widen(xp, x))
+    xp = namespace(x=x, alpha=_array(alpha), gamma=gamma, beta=beta)
+    check_features(x, gamma=gamma, beta=beta)
+    y = xp.tanh(_single(xp, "alpha", alpha) * widen(xp, x))
     y = y if gamma is None else gamma * y
-    return _as(xp, y if beta is None else y + beta, x)
+    return as_dtype_of(xp, y if beta is None else y + beta, x)
 
 
 def dyt_backward(
@@ -68,10 +69,10 @@ def dyt_backward(
     >>> dx.round(4), float(dalpha.round(4))
     (array([0.3932, 0.5   , 0.21  ]), 0.0535)
     """
-    xp = _namespace(dy=dy, x=x, alpha=_array(alpha), gamma=gamma)
-    _check_features(x, gamma=gamma)
-    _check_gradient(dy, x)
-    one, x_wide, dy = _single(xp, "alpha", alpha), _widen(xp, x), _widen(xp, dy)
+    xp = namespace(dy=dy, x=x, alpha=_array(alpha), gamma=gamma)
+    check_features(x, gamma=gamma)
+    check_gradient(dy, x)
+    one, x_wide, dy = _single(xp, "alpha", alpha), widen(xp, x), widen(xp, dy)
     t = xp.tanh(one * x_wide)
     u = dy * (1 - t * t) if gamma is None else gamma * dy * (1 - t * t)
     dalpha = _shaped_like(xp, xp.sum(u * x_wide), alpha, x)
@@ -124,12 +125,12 @@ def derf(
     >>> derf(np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 10.0])).round(4)
     array([-0.8427, -0.5205,  0.    ,  0.5205,  0.8427,  1.    ])
     """
-    xp = _namespace(x=x, alpha=_array(alpha), shift=_array(shift), gamma=gamma, beta=beta)
-    _check_features(x, gamma=gamma, beta=beta)
+    xp = namespace(x=x, alpha=_array(alpha), shift=_array(shift), gamma=gamma, beta=beta)
+    check_features(x, gamma=gamma, beta=beta)
     one, s = _single(xp, "alpha", alpha), _single(xp, "shift", shift)
-    y = _erf(xp, one * _widen(xp, x) + s)
+    y = _erf(xp, one * widen(xp, x) + s)
     y = y if gamma is None else gamma * y
-    return _as(xp, y if beta is None else y + beta, x)
+    return as_dtype_of(xp, y if beta is None else y + beta, x)
 
 
 def derf_backward(
@@ -152,11 +153,11 @@ def derf_backward(
 
     See: dyt-derf in book/dyt.md; tests/normkit/test_alternatives.py.
     """
-    xp = _namespace(dy=dy, x=x, alpha=_array(alpha), shift=_array(shift), gamma=gamma)
-    _check_features(x, gamma=gamma)
-    _check_gradient(dy, x)
+    xp = namespace(dy=dy, x=x, alpha=_array(alpha), shift=_array(shift), gamma=gamma)
+    check_features(x, gamma=gamma)
+    check_gradient(dy, x)
     one, s = _single(xp, "alpha", alpha), _single(xp, "shift", shift)
-    x_wide, dy = _widen(xp, x), _widen(xp, dy)
+    x_wide, dy = widen(xp, x), widen(xp, dy)
     z = one * x_wide + s
     u = dy * (2 / math.sqrt(math.pi)) * xp.exp(-z * z)
     u = u if gamma is None else gamma * u
@@ -186,9 +187,9 @@ def weight_norm(v: Array, g: Array) -> Array:
     array([[6., 8.],
            [0., 1.]])
     """
-    xp = _namespace(v=v, g=g)
+    xp = namespace(v=v, g=g)
     direction, _, g_wide = _direction(xp, v, g)
-    return _as(xp, g_wide * direction, v)
+    return as_dtype_of(xp, g_wide * direction, v)
 
 
 def weight_norm_backward(dw: Array, v: Array, g: Array) -> tuple[Array, Array]:
@@ -204,17 +205,17 @@ def weight_norm_backward(dw: Array, v: Array, g: Array) -> tuple[Array, Array]:
 
     See: dyt-weight-norm in book/dyt.md; tests/normkit/test_alternatives.py.
     """
-    xp = _namespace(dw=dw, v=v, g=g)
+    xp = namespace(dw=dw, v=v, g=g)
     direction, norm, g_wide = _direction(xp, v, g)
     if dw.shape != v.shape:
         raise ValueError(
             f"dw must have the shape of v, {tuple(v.shape)}: one gradient for each weight. "
             f"It has {tuple(dw.shape)}."
         )
-    dw = _widen(xp, dw)
+    dw = widen(xp, dw)
     dg = xp.sum(dw * direction, axis=tuple(range(1, v.ndim)), keepdims=True)
     dv = g_wide / norm * (dw - direction * dg)
-    return _as(xp, dv, v), _as(xp, xp.reshape(dg, g.shape), g)
+    return as_dtype_of(xp, dv, v), as_dtype_of(xp, xp.reshape(dg, g.shape), g)
 
 
 def _direction(xp, v, g):
@@ -224,9 +225,13 @@ def _direction(xp, v, g):
             f"v must have shape (outputs, inputs, ...) and g one number per output; their shapes "
             f"are {tuple(v.shape)} and {tuple(g.shape)}."
         )
-    v = _widen(xp, v)
-    norm = xp.sqrt(xp.sum(v * v, axis=tuple(range(1, v.ndim)), keepdims=True))
-    return v / norm, norm, xp.reshape(_widen(xp, g), norm.shape)
+    v = widen(xp, v)
+    axes = tuple(range(1, v.ndim))
+    v, square, scale = without_overflow(
+        xp, lambda v: (v, xp.sum(v * v, axis=axes, keepdims=True)), v
+    )
+    norm = xp.sqrt(square)
+    return v / norm, norm / scale, xp.reshape(widen(xp, g), norm.shape)
 
 
 def _array(number: Any) -> Array | None:
@@ -248,14 +253,14 @@ def _single(xp, name, number):
             f"{name} must be a single number, shared by all features; it has shape "
             f"{tuple(number.shape)}. One number per feature is the part of gamma and beta."
         )
-    return xp.reshape(_widen(xp, number), ())
+    return xp.reshape(widen(xp, number), ())
 
 
 def _shaped_like(xp, gradient, number, x):
     """The gradient of a single number in its shape and dtype (in those of x for a plain one)."""
     if _array(number) is None:
-        return _as(xp, gradient, x)
-    return _as(xp, xp.reshape(gradient, number.shape), number)
+        return as_dtype_of(xp, gradient, x)
+    return as_dtype_of(xp, xp.reshape(gradient, number.shape), number)
 
 
 def _erf(xp, x):

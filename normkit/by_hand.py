@@ -121,7 +121,8 @@ def _ready_made(names: tuple[str, ...], torch: bool) -> tuple[dict[int, str], di
 def _public(torch: bool) -> list[str]:
     import normkit
 
-    spared = {"check", "diagnose", "speak", "variance"} | set(() if torch else normkit._NEED_TORCH)
+    later = " ".join(normkit._LATER.values()).split()  # of these, all but the spared need torch
+    spared = {"check", "diagnose", "need", "speak", "variance"} | set(() if torch else later)
     inside = [f"variance.{name}" for name in ("two_pass", "moments", "welford", "merge")]
     return [f"normkit.{name}" for name in (*normkit.__all__, *inside) if name not in spared]
 

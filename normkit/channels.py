@@ -7,17 +7,17 @@ channels of one example.
 import math
 from numbers import Integral
 
-from normkit.arrays import (
+from normkit._arrays import (
     Array,
-    _as,
-    _check_channels,
-    _check_eps,
-    _check_gradient,
-    _mean_product,
-    _namespace,
-    _widen,
+    as_dtype_of,
+    check_channels,
+    check_eps,
+    check_gradient,
+    known,
+    namespace,
+    widen,
 )
-from normkit.functions import _backward, _centre, _gradients, _standardise
+from normkit.functions import _backward, _deviations, _gradients, _standardise
 
 # --- BatchNorm: statistics of a channel over the batch ----------------------------------------
 
@@ -55,7 +55,8 @@ def batch_norm(
     Returns y like x, and the running statistics in their dtype (at least float32 if left out);
     nothing is changed in place. Detach them when torch tracks gradients.
     Raises TypeError for lists or mixed libraries, ValueError for a wrong shape, momentum or eps,
-    for less than two values per channel in training, and for inference without statistics.
+    for less than two values per channel in training, for statistics of the batch that do not fit
+    the dtype, and for inference without statistics.
     Source: Ioffe & Szegedy (2015), Batch Normalization, algorithms 1 and 2.
 
     See: bn-formula in book/batch_norm.md; tests/normkit/test_channels.py.
@@ -69,25 +70,25 @@ def batch_norm(
     array([[2.8762, 3.5952]])
     """
     arrays = dict(gamma=gamma, beta=beta, running_mean=running_mean, running_var=running_var)
-    xp = _namespace(x=x, **arrays)
-    _check_channels(x, **arrays)
-    _check_eps(eps)
-    wide, shared = _widen(xp, x), _all_but_channels(x)
+    xp = namespace(x=x, **arrays)
+    check_channels(x, **arrays)
+    check_eps(eps)
+    wide, shared = widen(xp, x), _all_but_channels(x)
     if training:
         count = _check_batch(x)
-        centred = _centre(xp, wide, shared)
-        var = _mean_product(xp, centred, centred, shared)
+        centred, var, scale = _deviations(xp, wide, shared)
         mean = xp.mean(wide, axis=shared)
-        unbiased = xp.reshape(var, mean.shape) * (count / (count - 1))
+        unbiased = xp.reshape(var / scale / scale, mean.shape) * (count / (count - 1))
+        _check_fit(xp, x, mean, unbiased)
         running_mean = xp.zeros_like(mean) if running_mean is None else running_mean
         running_var = xp.ones_like(mean) if running_var is None else running_var
         running_mean = _move(xp, running_mean, mean, momentum)
         running_var = _move(xp, running_var, unbiased, momentum)
     else:
         _check_running(running_mean, running_var)
-        centred = wide - _spread(xp, _widen(xp, running_mean), x)
-        var = _spread(xp, _widen(xp, running_var), x)
-    xhat = centred / xp.sqrt(var + eps)
+        centred, scale = wide - _spread(xp, widen(xp, running_mean), x), 1
+        var = _spread(xp, widen(xp, running_var), x)
+    xhat = centred / xp.sqrt(var + eps * scale**2)
     return _affine(xp, xhat, x, gamma, beta), running_mean, running_var
 
 
@@ -124,11 +125,11 @@ def batch_norm_backward(
     array([ 0.1342, -0.1789, -0.0447,  0.0894])
     """
     arrays = dict(gamma=gamma, running_mean=running_mean, running_var=running_var)
-    xp = _namespace(dy=dy, x=x, **arrays)
-    _check_channels(x, **arrays)
-    _check_gradient(dy, x)
-    _check_eps(eps)
-    wide, dy = _widen(xp, x), _widen(xp, dy)
+    xp = namespace(dy=dy, x=x, **arrays)
+    check_channels(x, **arrays)
+    check_gradient(dy, x)
+    check_eps(eps)
+    wide, dy = widen(xp, x), widen(xp, dy)
     dxhat = dy if gamma is None else _spread(xp, gamma, x) * dy
     shared = _all_but_channels(x)
     if training:
@@ -137,7 +138,7 @@ def batch_norm_backward(
         dx = _backward(xp, dxhat, xhat, r, shared)
     else:
         _check_running(running_mean, running_var)
-        r = 1 / xp.sqrt(_spread(xp, _widen(xp, running_var), x) + eps)
+        r = 1 / xp.sqrt(_spread(xp, widen(xp, running_var), x) + eps)
         xhat = (wide - _spread(xp, running_mean, x)) * r
         dx = r * dxhat
     return _gradients(xp, dx, dy, xhat, x, gamma, shared)
@@ -150,7 +151,7 @@ def _move(xp, running, batch, momentum):
             f"momentum is the share of the new batch in the running statistics, between 0 and 1; "
             f"it is {momentum}. For the plain average of all batches, pass 1/k at the k-th."
         )
-    return _as(xp, (1 - momentum) * running + momentum * batch, running)
+    return as_dtype_of(xp, (1 - momentum) * running + momentum * batch, running)
 
 
 def _check_batch(x):
@@ -163,6 +164,19 @@ def _check_batch(x):
             f"whatever x is. Use a larger batch, or drop the last, incomplete one."
         )
     return count
+
+
+def _check_fit(xp, x, mean, var):
+    """Running statistics that are infinite would make all later outputs 0, in silence."""
+    fits = xp.isfinite(mean) & xp.isfinite(var)
+    if not known(xp.any(~fits)) or not known(xp.all(xp.isfinite(x))):
+        return  # or x is itself not finite, which shows in y
+    channel = next(c for c in range(x.shape[1]) if not fits[c])
+    raise ValueError(
+        f"The mean and the variance of each channel, and the sums behind them, must fit "
+        f"{var.dtype}, to be kept as running statistics; those of channel {channel} of x do not. "
+        f"Pass x in float64, or divide it by a constant, which normalisation does not see."
+    )
 
 
 def _check_running(running_mean, running_var):
@@ -206,10 +220,10 @@ def group_norm(
            [-1.    , -1.    ],
            [ 1.    ,  1.    ]])
     """
-    xp = _namespace(x=x, gamma=gamma, beta=beta)
-    _check_channels(x, gamma=gamma, beta=beta)
-    _check_eps(eps)
-    xhat, _ = _standardise(xp, _grouped(xp, _widen(xp, x), num_groups), -1, eps)
+    xp = namespace(x=x, gamma=gamma, beta=beta)
+    check_channels(x, gamma=gamma, beta=beta)
+    check_eps(eps)
+    xhat, _ = _standardise(xp, _grouped(xp, widen(xp, x), num_groups), -1, eps)
     return _affine(xp, xp.reshape(xhat, x.shape), x, gamma, beta)
 
 
@@ -231,13 +245,13 @@ def group_norm_backward(
 
     See: gn-backward in book/group_instance_norm.md; tests/normkit/test_channels.py.
     """
-    xp = _namespace(dy=dy, x=x, gamma=gamma)
-    _check_channels(x, gamma=gamma)
-    _check_gradient(dy, x)
-    _check_eps(eps)
-    dy = _widen(xp, dy)
+    xp = namespace(dy=dy, x=x, gamma=gamma)
+    check_channels(x, gamma=gamma)
+    check_gradient(dy, x)
+    check_eps(eps)
+    dy = widen(xp, dy)
     dxhat = dy if gamma is None else _spread(xp, gamma, x) * dy
-    xhat, r = _standardise(xp, _grouped(xp, _widen(xp, x), num_groups), -1, eps)
+    xhat, r = _standardise(xp, _grouped(xp, widen(xp, x), num_groups), -1, eps)
     dx = _backward(xp, _grouped(xp, dxhat, num_groups), xhat, r, -1)
     dx, xhat = xp.reshape(dx, x.shape), xp.reshape(xhat, x.shape)
     return _gradients(xp, dx, dy, xhat, x, gamma, _all_but_channels(x))
@@ -261,7 +275,7 @@ def instance_norm(
     array([[[-1.,  1.],
             [ 0.,  0.]]])
     """
-    _namespace(x=x)
+    namespace(x=x)
     _check_positions(x)
     return group_norm(x, x.shape[1], gamma, beta, eps)
 
@@ -273,7 +287,7 @@ def instance_norm_backward(
 
     See: gn-backward in book/group_instance_norm.md; tests/normkit/test_channels.py.
     """
-    _namespace(x=x)
+    namespace(x=x)
     _check_positions(x)
     return group_norm_backward(dy, x, x.shape[1], gamma, eps)
 
@@ -290,7 +304,7 @@ def _grouped(xp, x, num_groups):
 
 
 def _check_positions(x):
-    _check_channels(x)
+    check_channels(x)
     if x.ndim < 3 or math.prod(x.shape[2:]) < 2:
         raise ValueError(
             f"Instance normalisation needs at least two positions per channel, x of shape "
@@ -313,4 +327,4 @@ def _spread(xp, parameter, x):
 
 def _affine(xp, xhat, x, gamma, beta):
     y = xhat if gamma is None else _spread(xp, gamma, x) * xhat
-    return _as(xp, y if beta is None else y + _spread(xp, beta, x), x)
+    return as_dtype_of(xp, y if beta is None else y + _spread(xp, beta, x), x)

@@ -1,14 +1,14 @@
 """Data that need no download: French names (Faker) and handwritten digits (scikit-learn).
 
-`pip install "normkit[experiments]"` installs both libraries; each is imported when it is needed.
+The extra `experiments` installs both libraries; each is imported when it is needed.
 """
 
 from collections.abc import Iterable, Sequence
-from importlib import import_module
-from types import ModuleType
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+
+from normkit._extras import need
 
 T = TypeVar("T")
 END = "."  # before, between and after names; character 0
@@ -28,7 +28,7 @@ def french_names() -> list[str]:
     >>> len(names), names[:3]
     (565, ['adam', 'adrien', 'adrienne'])
     """
-    faker = _optional("faker.providers.person.fr_FR").Provider
+    faker = need("faker.providers.person.fr_FR").Provider
     both = {name.lower() for name in (*faker.first_names, *faker.last_names)}
     return sorted(name for name in both if " " not in name)
 
@@ -144,22 +144,11 @@ def digits(seed: int = 0) -> Digits:
     >>> data.train_x.shape, data.test_x.shape, data.train_x.dtype
     ((1437, 64), (360, 64), dtype('float32'))
     """
-    x, y = _optional("sklearn.datasets").load_digits(return_X_y=True)
-    halves = _optional("sklearn.model_selection").train_test_split(
+    x, y = need("sklearn.datasets").load_digits(return_X_y=True)
+    halves = need("sklearn.model_selection").train_test_split(
         x, y.astype(np.int64), test_size=360, random_state=seed
     )
     train_x, test_x, train_y, test_y = halves
     mean, std = train_x.mean(), train_x.std()
     train_x, test_x = (((x - mean) / std).astype(np.float32) for x in (train_x, test_x))
     return Digits(train_x, train_y, test_x, test_y)
-
-
-def _optional(module: str) -> ModuleType:
-    """Import what only the experiments need."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        library = {"sklearn": "scikit-learn"}.get(top := module.partition(".")[0], top)
-        raise ModuleNotFoundError(
-            f'This needs {library}, which is not installed: pip install "normkit[experiments]"'
-        ) from error

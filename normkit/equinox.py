@@ -5,7 +5,8 @@ and β are leaves of the module, and the running statistics of BatchNorm are lea
 which the module takes and returns.
 """
 
-from normkit.arrays import _namespace
+from normkit._arrays import namespace
+from normkit._extras import missing
 from normkit.channels import batch_norm
 from normkit.functions import layer_norm
 
@@ -15,9 +16,7 @@ try:
     from jax import lax
     from jax import numpy as jnp
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f'normkit.equinox needs JAX and Equinox: pip install "normkit[jax]" ({error}).'
-    ) from error
+    raise missing(error) from error
 
 
 class LayerNorm(eqx.Module):
@@ -158,6 +157,6 @@ class BatchNorm(eqx.nn.StatefulLayer):
 
 
 def _check_width(x, axis, width, needed):
-    _namespace(x=x)
+    namespace(x=x)
     if x.shape[axis:][:1] != (width,):
         raise ValueError(f"{needed}. The shape of x is {tuple(x.shape)}.")

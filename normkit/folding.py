@@ -2,12 +2,18 @@
 
 A fixed scale and shift is an affine map, so it joins the linear map before or after it. A
 statistic of the token itself, such as 1/RMS, differs from token to token: no fixed weight holds it.
+Each fold returns a Sequential that takes the place of the two layers that it was given.
 """
 
 import copy
 
-import torch
-from torch import Tensor, nn
+from normkit._extras import missing
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ModuleNotFoundError as error:
+    raise missing(error) from error
 
 from normkit import layers
 
@@ -22,7 +28,7 @@ _RMS_NORMS = (nn.RMSNorm, layers.RMSNorm)
 _OVER_FEATURES = (*_LAYER_NORMS, *_RMS_NORMS, layers.DyT, layers.Derf)
 
 
-def fold_batch_norm(first: nn.Module, second: nn.Module) -> nn.Module:
+def fold_batch_norm(first: nn.Module, second: nn.Module) -> nn.Sequential:
     r"""Batch normalisation in evaluation, merged with the linear map beside it.
 
     With $a = \gamma / \sqrt{\sigma^2 + \varepsilon}$ and $c = \beta - a\mu$ from the running
@@ -33,7 +39,7 @@ def fold_batch_norm(first: nn.Module, second: nn.Module) -> nn.Module:
 
     first, second: in the order of the data, a BatchNorm1d with a Linear, over (N, C), or with a
     Conv1d, or a BatchNorm2d with a Conv2d; of torch or of normkit. Neither changes.
-    Returns a new Linear or convolution that does the work of both.
+    Returns a new Linear or convolution that does the work of both, as a Sequential of one.
     Raises ValueError for what does not fold: in training, without running statistics, and before
     a zero-padded convolution, whose border sees 0 where the norm would have sent it c.
     Source: Ioffe & Szegedy (2015), Batch Normalization, algorithm 2, step 11.
@@ -45,7 +51,7 @@ def fold_batch_norm(first: nn.Module, second: nn.Module) -> nn.Module:
     >>> numbers |= {norm.running_mean: 3, norm.running_var: 4}
     >>> for tensor, number in numbers.items():
     ...     _ = nn.init.constant_(tensor, number)
-    >>> folded = fold_batch_norm(linear, norm)
+    >>> (folded,) = fold_batch_norm(linear, norm)
     >>> folded.weight.item(), folded.bias.item()
     (2.0, -3.0)
     """
@@ -55,10 +61,10 @@ def fold_batch_norm(first: nn.Module, second: nn.Module) -> nn.Module:
     scale, shift = _scale_and_shift(second)
     weight, bias = _double(first.weight), _double(first.bias)
     bias = shift if bias is None else scale * bias + shift
-    return _with(first, _spread(scale, weight) * weight, bias)
+    return nn.Sequential(_with(first, _spread(scale, weight) * weight, bias))
 
 
-def _fold_before(norm: nn.Module, layer: nn.Module) -> nn.Module:
+def _fold_before(norm: nn.Module, layer: nn.Module) -> nn.Sequential:
     _check_batch_norm(norm, layer, "in_channels", "in_features")
     if not isinstance(layer, nn.Linear) and _pads_with_zeros(layer):
         raise ValueError(
@@ -75,7 +81,8 @@ def _fold_before(norm: nn.Module, layer: nn.Module) -> nn.Module:
         for v in (scale, shift)
     )
     added = (weight * shift).flatten(1).sum(1)
-    return _with(layer, weight * scale, added if bias is None else bias + added)
+    bias = added if bias is None else bias + added
+    return nn.Sequential(_with(layer, weight * scale, bias))
 
 
 def fold_affine(norm: nn.Module, linear: nn.Linear) -> nn.Sequential:

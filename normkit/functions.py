@@ -6,17 +6,18 @@ share is `_standardise` on the way forward and `_backward` on the way back.
 
 import math
 
-from normkit.arrays import (
+from normkit._arrays import (
     Array,
-    _as,
-    _check_eps,
-    _check_features,
-    _check_gradient,
-    _float_dtype,
-    _mean,
-    _mean_product,
-    _namespace,
-    _widen,
+    as_dtype_of,
+    check_eps,
+    check_features,
+    check_gradient,
+    float_dtype,
+    mean_over,
+    mean_product,
+    namespace,
+    widen,
+    without_overflow,
 )
 
 # --- LayerNorm, and what all share ------------------------------------------------------------
@@ -44,13 +45,13 @@ def layer_norm(
     array([[-1.3416, -0.4472,  0.4472,  1.3416],
            [-0.5773, -0.5773, -0.5773,  1.732 ]])
     """
-    xp = _namespace(x=x, gamma=gamma, beta=beta)
-    _check_features(x, gamma=gamma, beta=beta)
-    _check_eps(eps)
-    xhat, _ = _standardise(xp, _widen(xp, x), -1, eps)
+    xp = namespace(x=x, gamma=gamma, beta=beta)
+    check_features(x, gamma=gamma, beta=beta)
+    check_eps(eps)
+    xhat, _ = _standardise(xp, widen(xp, x), -1, eps)
     y = xhat if gamma is None else gamma * xhat
     y = y if beta is None else y + beta
-    return xp.astype(y, _float_dtype(xp, x), copy=False)
+    return xp.astype(y, float_dtype(xp, x), copy=False)
 
 
 def layer_norm_backward(
@@ -77,12 +78,12 @@ def layer_norm_backward(
     >>> dx.round(4)
     array([ 0.3333, -0.3333,  0.    ,  0.    ])
     """
-    xp = _namespace(dy=dy, x=x, gamma=gamma)
-    _check_features(x, gamma=gamma)
-    _check_gradient(dy, x)
-    _check_eps(eps)
-    xhat, r = _standardise(xp, _widen(xp, x), -1, eps)
-    dy = _widen(xp, dy)
+    xp = namespace(dy=dy, x=x, gamma=gamma)
+    check_features(x, gamma=gamma)
+    check_gradient(dy, x)
+    check_eps(eps)
+    xhat, r = _standardise(xp, widen(xp, x), -1, eps)
+    dy = widen(xp, dy)
     dxhat = dy if gamma is None else gamma * dy
     dx = _backward(xp, dxhat, xhat, r, -1)
     return _gradients(xp, dx, dy, xhat, x, gamma, tuple(range(x.ndim - 1)))
@@ -90,9 +91,19 @@ def layer_norm_backward(
 
 def _standardise(xp, x, axis, eps):
     """x̂ = (x - μ) r and r = 1/√(σ² + ε), the variance being that of the centred x (two passes)."""
-    centred = _centre(xp, x, axis)
-    r = 1 / xp.sqrt(_mean_product(xp, centred, centred, axis) + eps)
-    return centred * r, r
+    centred, var, scale = _deviations(xp, x, axis)
+    r = 1 / xp.sqrt(var + eps * scale**2)
+    return centred * r, r * scale
+
+
+def _deviations(xp, x, axis):
+    """x - μ and σ², both of x times the scale that comes with them, see `without_overflow`."""
+
+    def measure(x):
+        centred = _centre(xp, x, axis)
+        return centred, mean_product(xp, centred, centred, axis)
+
+    return without_overflow(xp, measure, x)
 
 
 def _centre(xp, x, axis):
@@ -103,19 +114,19 @@ def _centre(xp, x, axis):
     axes = (x.ndim - 1,) if axis == -1 else axis
     one = x[tuple(slice(1) if i in axes else slice(None) for i in range(x.ndim))]
     shifted = x - one
-    return shifted - _mean(xp, shifted, axis)
+    return shifted - mean_over(xp, shifted, axis)
 
 
 def _backward(xp, dxhat, xhat, r, axis):
     """dx = r (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)): what is left of dx̂ beside the two statistics."""
-    return r * (dxhat - _mean(xp, dxhat, axis) - xhat * _mean_product(xp, dxhat, xhat, axis))
+    return r * (dxhat - mean_over(xp, dxhat, axis) - xhat * mean_product(xp, dxhat, xhat, axis))
 
 
 def _gradients(xp, dx, dy, xhat, x, gamma, shared):
     """dx, and dγ and dβ summed over the axes that share them, each in the dtype of its own."""
     gamma = x if gamma is None else gamma
     dgamma, dbeta = xp.sum(dy * xhat, axis=shared), xp.sum(dy, axis=shared)
-    return _as(xp, dx, x), _as(xp, dgamma, gamma), _as(xp, dbeta, gamma)
+    return as_dtype_of(xp, dx, x), as_dtype_of(xp, dgamma, gamma), as_dtype_of(xp, dbeta, gamma)
 
 
 # --- RMSNorm: the same without the mean -------------------------------------------------------
@@ -145,10 +156,10 @@ def rms_norm(
     >>> rms_norm(np.array([3.0, 4.0, 0.0, 12.0]), p=0.5).round(4)
     array([0.8485, 1.1314, 0.    , 3.3941])
     """
-    xp = _namespace(x=x, gamma=gamma)
-    _check_features(x, gamma=gamma)
-    xhat, _, _ = _divide_by_rms(xp, _widen(xp, x), eps, p)
-    return _as(xp, xhat if gamma is None else gamma * xhat, x)
+    xp = namespace(x=x, gamma=gamma)
+    check_features(x, gamma=gamma)
+    xhat, _, _ = _divide_by_rms(xp, widen(xp, x), eps, p)
+    return as_dtype_of(xp, xhat if gamma is None else gamma * xhat, x)
 
 
 def rms_norm_backward(
@@ -173,28 +184,31 @@ def rms_norm_backward(
     >>> dx
     array([ 0.99, -0.07, -0.05, -0.05])
     """
-    xp = _namespace(dy=dy, x=x, gamma=gamma)
-    _check_features(x, gamma=gamma)
-    _check_gradient(dy, x)
-    xhat, r, counted = _divide_by_rms(xp, _widen(xp, x), eps, p)
-    dy = _widen(xp, dy)
+    xp = namespace(dy=dy, x=x, gamma=gamma)
+    check_features(x, gamma=gamma)
+    check_gradient(dy, x)
+    xhat, r, counted = _divide_by_rms(xp, widen(xp, x), eps, p)
+    dy = widen(xp, dy)
     dxhat = dy if gamma is None else gamma * dy
-    dx = r * (dxhat - counted * xhat * _mean_product(xp, dxhat, xhat, -1))
+    dx = r * (dxhat - counted * xhat * mean_product(xp, dxhat, xhat, -1))
     return _gradients(xp, dx, dy, xhat, x, gamma, tuple(range(x.ndim - 1)))[:2]
 
 
 def _divide_by_rms(xp, x, eps, p):
     """x̂ = x r, r, and the weight of each feature in the mean square: 1, or D/k for the first k."""
     eps = float(xp.finfo(x.dtype).eps) if eps is None else eps
-    _check_eps(eps)
+    check_eps(eps)
     if not 0 < p <= 1:
         raise ValueError(f"p is a share of the features, above 0 and at most 1; it is {p}.")
     features = x.shape[-1]
-    if p == 1:
-        counted, first = 1, x
-    else:
+    counted = 1
+    if p < 1:
         k = math.ceil(round(p * features, 9))  # 0.07 * 100 is a little more than 7
         counted = xp.astype(xp.arange(features) < k, x.dtype) * (features / k)
-        first = counted * x
-    r = 1 / xp.sqrt(_mean_product(xp, first, x, -1) + eps)
-    return x * r, r, counted
+
+    def measure(x):
+        return x, mean_product(xp, x if p == 1 else counted * x, x, -1)
+
+    x, square, scale = without_overflow(xp, measure, x)
+    r = 1 / xp.sqrt(square + eps * scale**2)
+    return x * r, r * scale, counted

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import wcwidth
 
-from normkit.messages import N_, book, translator
+from normkit.messages import N_, book, columns, translator
 from normkit.mistakes import Mistake, combine
 from normkit.observing import Observation, Probe, Result, Task, find, observe, run_probe
 
@@ -393,7 +392,7 @@ def _wrap(text: str) -> list[str]:
     """Lines of at most WIDTH columns, of which none begins with a punctuation mark."""
     lines = [""]
     for piece in PIECE.findall(text):
-        if lines[-1] and wcwidth.wcswidth(lines[-1] + piece) > WIDTH:
+        if lines[-1] and columns(lines[-1] + piece) > WIDTH:
             lines.append("")
         lines[-1] += piece if lines[-1] else piece.lstrip(" \n")
     return [line.replace(SOLID, " ") for line in lines]
@@ -411,9 +410,10 @@ def _statistics(came, expected, tolerance) -> dict[str, Any]:
 
 def _numbers(name, came, expected, label) -> list[str]:
     name, *texts = compared(name, came, expected)
-    width = max(map(wcwidth.wcswidth, (name, label)))  # Chinese characters take two columns
+    width = max(map(columns, (name, label)))
     return [
-        f"  {wcwidth.ljust(t, width)} {text}" for t, text in zip((name, label), texts, strict=True)
+        f"  {t}{' ' * (width - columns(t))} {text}"
+        for t, text in zip((name, label), texts, strict=True)
     ]
 
 

@@ -9,12 +9,16 @@ import math
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 
-import torch
-from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
-from torch.nn import functional
+from normkit._arrays import check_eps
+from normkit._extras import missing
 
-from normkit.arrays import _check_eps
+try:
+    import torch
+    from torch import Tensor, nn
+    from torch.autograd.function import once_differentiable
+    from torch.nn import functional
+except ModuleNotFoundError as error:
+    raise missing(error) from error
 
 
 class _Affine(nn.Module):
@@ -44,7 +48,7 @@ class _Affine(nn.Module):
 def _checked(eps: float | None) -> float | None:
     """eps, refused where the functions refuse it."""
     if eps is not None:
-        _check_eps(eps)
+        check_eps(eps)
     return eps
 
 
@@ -123,7 +127,7 @@ class LayerNorm(_OverFeatures):
         self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
-        _check_floating(self, x)
+        self._check(x)
         return functional.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -140,7 +144,8 @@ class RMSNorm(_OverFeatures):
 
     eps: None stands for the machine epsilon of the dtype that computes, at least float32.
     weight (γ) starts at 1, of shape normalized_shape; None with elementwise_affine=False.
-    forward(x): (..., *normalized_shape) to the same shape and dtype. Differentiable once.
+    forward(x): (..., *normalized_shape) to the same shape and dtype. Differentiable once. A token
+    whose squares overflow becomes nan, as it does in LayerNorm and GroupNorm.
     Its `state_dict` is that of `torch.nn.RMSNorm`.
     Source: Zhang & Sennrich (2019), Root Mean Square Layer Normalization, eq. 4 (without ε).
 
@@ -267,6 +272,7 @@ class _RMSNorm(torch.autograd.Function):
         rows, gamma = _rows(x, weight), _flat(weight, x)
         eps = torch.finfo(rows.dtype).eps if eps is None else eps
         r = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+        r.masked_fill_(r.square().isinf(), math.nan)  # else all of the token would become 0
         r = r.square_().div_(gamma.numel()).add_(eps).rsqrt_()
         ctx.save_for_backward(x, weight, r)
         return _back(torch.mul(rows, r).mul_(gamma), x)

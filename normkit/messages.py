@@ -4,24 +4,39 @@ And where feedback finds the book.
 """
 
 import os
+import unicodedata
+import warnings
 from collections.abc import Callable
 from functools import cache
+from io import BytesIO
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, overload
+
+if TYPE_CHECKING:
+    from gettext import NullTranslations
 
 LANGUAGES = ("en", "fr", "zh")
-CATALOGUES = ("{here}/locale/{language}.po", "{here}/../locale/{language}/normkit.po")
+HERE = Path(__file__).parent
+COMPILED = HERE / "locale"  # one file for each language: in a wheel
+SOURCES = HERE.parent / "locale"  # what translators edit: in a checkout
 
 F = TypeVar("F", bound=Callable)
 _language = LANGUAGES[0]
 
 
-def speak(function: F) -> F:
-    """Give feedback in the language that the docstring of `function` names: en, fr or zh.
+@overload
+def speak(language: str) -> None: ...
+@overload
+def speak(language: F) -> F: ...
+def speak(language: str | F) -> F | None:
+    """Give feedback in a language: en, fr or zh.
 
-    A docstring is translated with the notebook that it stands in, so a notebook says by itself
-    which language it speaks. Anything else means English.
+    language: its code; or, as a decorator, a function whose docstring is the code. A docstring
+    is translated with the notebook that it stands in, so a notebook says by itself which
+    language it speaks; there, anything else means English.
+    Raises ValueError for another code.
 
+    >>> speak("fr")
     >>> @speak
     ... def language():
     ...     "en"
@@ -29,9 +44,21 @@ def speak(function: F) -> F:
     'en'
     """
     global _language
-    wanted = (function.__doc__ or "").strip()
+    if isinstance(language, str):
+        _language = _known(language)
+        return None
+    wanted = (language.__doc__ or "").strip()
     _language = wanted if wanted in LANGUAGES else LANGUAGES[0]
-    return function
+    return language
+
+
+def _known(language: str) -> str:
+    if language not in LANGUAGES:
+        raise ValueError(
+            f"normkit speaks {', '.join(LANGUAGES[:-1])} and {LANGUAGES[-1]}; {language!r} is none "
+            f"of these codes. For another language, translate its messages: see CONTRIBUTING.md."
+        )
+    return language
 
 
 def current_language() -> str:
@@ -41,8 +68,8 @@ def current_language() -> str:
 
 def translator(language: str) -> Callable[[str], str]:
     """The function that translates messages into `language`."""
-    messages = _catalogue(language)
-    return lambda text: messages.get(text, text)
+    catalogue = _catalogue(language)
+    return lambda text: catalogue.gettext(text) if text else ""  # "" is the catalogue's header
 
 
 def N_(text: str) -> str:
@@ -50,21 +77,53 @@ def N_(text: str) -> str:
     return text
 
 
+def columns(text: str) -> int:
+    """How many columns a line takes in a terminal: a Chinese character two, an accent none.
+
+    >>> columns("x\u0302"), columns("层归一化")
+    (1, 8)
+    """
+    seen = (c for c in text if not unicodedata.combining(c))
+    return sum(1 + (unicodedata.east_asian_width(c) in "FW") for c in seen)
+
+
 def book() -> str:
     """The address of the book: that of `NORMKIT_BOOK`, else of the site a student's zip is from."""
-    written = Path(__file__).with_name("book.txt")
+    written = HERE / "book.txt"
     return os.environ.get("NORMKIT_BOOK") or (written.read_text() if written.is_file() else "")
 
 
 @cache
-def _catalogue(language: str) -> dict[str, str]:
-    """All messages of a language; inside the installed package first, then in a checkout."""
-    here = Path(__file__).parent
-    paths = (Path(path.format(here=here, language=language)) for path in CATALOGUES)
-    path = next((path for path in paths if path.is_file()), None)
-    if path is None or language == LANGUAGES[0]:
-        return {}
+def _catalogue(language: str) -> "NullTranslations":
+    """All messages of a language: compiled in a wheel, read as they are in a checkout."""
+    from gettext import GNUTranslations, NullTranslations
+
+    shipped, source = COMPILED / f"{language}.mo", SOURCES / language / "normkit.po"
+    if shipped.is_file():
+        return GNUTranslations(BytesIO(shipped.read_bytes()))
+    if not source.is_file():
+        return NullTranslations()
+    try:
+        return GNUTranslations(BytesIO(compiled(source)))
+    except ModuleNotFoundError:
+        warnings.warn(
+            f"Feedback is in English: {source} is not compiled, and Babel, which does it, is not "
+            f"installed. In a terminal, type: python -m pip install babel",
+            stacklevel=3,
+        )
+        return NullTranslations()
+
+
+def compiled(source: Path) -> bytes:
+    """A catalogue as gettext reads it; what is fuzzy stays out, so that it reads in English."""
+    from datetime import UTC, datetime
+
+    from babel.messages.mofile import write_mo
     from babel.messages.pofile import read_po
 
-    with path.open("rb") as file:
-        return {m.id: m.string for m in read_po(file) if m.id and m.string and not m.fuzzy}
+    with source.open("rb") as file:
+        catalogue = read_po(file)
+    # the same messages make the same file: else Babel writes the minute into it
+    catalogue.creation_date = catalogue.revision_date = datetime(2020, 1, 1, tzinfo=UTC)
+    write_mo(binary := BytesIO(), catalogue)
+    return binary.getvalue()

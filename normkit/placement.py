@@ -6,9 +6,14 @@ The branch F is attention or the feed-forward part; x is the residual stream.
 from collections.abc import Callable
 from numbers import Real
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from normkit._extras import missing
+
+try:
+    import torch
+    from torch import Tensor, nn
+    from torch.nn import functional
+except ModuleNotFoundError as error:
+    raise missing(error) from error
 
 from normkit.layers import LayerNorm, RMSNorm
 

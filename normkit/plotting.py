@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from normkit._extras import need
+
 if TYPE_CHECKING:
     from IPython.display import Markdown
     from matplotlib.figure import Figure
@@ -49,6 +51,7 @@ def draw(width: float = 4.6, height: float = 3.0, axis: bool = True, **subplots:
     >>> with draw(3, 2) as (figure, axes):  # doctest: +SKIP
     ...     axes.plot([0, 1], [0, 1], color=BLUE)
     """
+    need("matplotlib"), need("IPython")
     import matplotlib
     from IPython.display import SVG, display
     from matplotlib.figure import Figure
@@ -88,6 +91,7 @@ def _svg(figure: "Figure") -> str:
 
 def listing(*functions: Callable) -> "Markdown":
     """Return the source of functions, without their docstrings, as one block of a page."""
+    need("IPython")
     from IPython.display import Markdown
 
     return Markdown("```python\n" + "\n\n\n".join(map(_undocumented, functions)) + "\n```")

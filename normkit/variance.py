@@ -10,7 +10,7 @@ All run along axis 0 and compute in at least float32.
 
 from typing import NamedTuple
 
-from normkit.arrays import Array, _mean, _namespace, _widen
+from normkit._arrays import Array, mean_over, namespace, widen
 
 
 class Moments(NamedTuple):
@@ -35,7 +35,7 @@ def moments(x: Array) -> Moments:
 
     See: why-variance in book/why.md; tests/normkit/test_variance.py.
     """
-    xp = _namespace(x=x)
+    xp = namespace(x=x)
     x = _values(xp, x)
     if x.shape[0] == 0:
         return _nothing(xp, x)
@@ -61,10 +61,10 @@ def one_pass(x: Array) -> Array:
 
     See: why-variance in book/why.md; tests/normkit/test_variance.py.
     """
-    xp = _namespace(x=x)
+    xp = namespace(x=x)
     x = _values(xp, x)
     _check_count(x.shape[0], 0)
-    return (_mean(xp, x * x, 0) - _mean(xp, x, 0) ** 2)[0]
+    return (mean_over(xp, x * x, 0) - mean_over(xp, x, 0) ** 2)[0]
 
 
 def welford(x: Array) -> Moments:
@@ -83,7 +83,7 @@ def welford(x: Array) -> Moments:
     >>> float(seen.variance()), round(float(seen.variance(correction=1)), 4)
     (5.0, 6.6667)
     """
-    xp = _namespace(x=x)
+    xp = namespace(x=x)
     x = _values(xp, x)
     n, mean, m2 = _nothing(xp, x)
     for i in range(x.shape[0]):
@@ -137,7 +137,7 @@ def _check_moments(a, b):
                 f"{name} must be Moments, not a {type(value).__name__}: merge(moments(x), "
                 f"moments(y)) for two arrays of values."
             )
-    _namespace(a=a.mean, b=b.mean)
+    namespace(a=a.mean, b=b.mean)
     if a.mean.shape != b.mean.shape:
         raise ValueError(
             f"The values of both must have the same shape; those of a have {tuple(a.mean.shape)}, "
@@ -149,7 +149,7 @@ def _check_moments(a, b):
 def _values(xp, x):
     if x.ndim == 0:
         raise ValueError("x must have an axis 0, the values; it is a single number.")
-    return _widen(xp, x)
+    return widen(xp, x)
 
 
 def _nothing(xp, x):

@@ -1,41 +1,45 @@
-"""What a student downloads: one zip for each assignment, with the notebook and `normkit`.
+"""What readers download: the wheel of `normkit`, and a zip for each assignment.
 
-`pip install .` in the unpacked folder installs all that the notebook needs, as it does in the
-repository.
+A zip holds the notebook and `normkit`, as the wheel has it: `pip install .` in the unpacked folder
+works as it does in the repository.
 """
 
 import io
-import os
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from press.files import under
-
-ITSELF = ("pyproject.toml", "LICENSE")
-TRANSLATIONS = "locale/*/normkit.po"
-ADDRESS = "normkit/book.txt"  # where normkit looks up the address of the book
+WHEELS = Path("_build/wheel")
+ITSELF = ("pyproject.toml", "hatch_build.py", "LICENSE")
 EPOCH = (2020, 1, 1, 0, 0, 0)  # the same files make the same zip
 
 
-def packs(exercises: Path, readme: Callable[[str], str]) -> Iterator[tuple[str, bytes]]:
+def build_wheel(folder: Path = WHEELS) -> Path:
+    """Build the wheel of normkit, and remove those of other versions."""
+    from hatchling.builders.wheel import WheelBuilder
+
+    for old in folder.glob("*.whl"):
+        old.unlink()
+    (built,) = WheelBuilder(str(Path.cwd())).build(directory=str(folder), versions=["standard"])
+    return Path(built)
+
+
+def packs(
+    exercises: Path, readme: Callable[[str], str], wheel: Path
+) -> Iterator[tuple[str, bytes]]:
     """Yield the name and the content of each zip, for the assignments in one language.
 
     readme: what to write beside the notebook of an assignment of that name.
     """
-    package = {path.as_posix(): path.read_bytes() for path in _package()}
-    if book := os.environ.get("NORMKIT_BOOK"):
-        package[ADDRESS] = book.encode()
+    package = {name: Path(name).read_bytes() for name in ITSELF}
+    with zipfile.ZipFile(wheel) as built:
+        names = [name for name in built.namelist() if name.startswith("normkit/")]
+        package |= {name: built.read(name) for name in names}
     for path in sorted(exercises.glob("*/*.ipynb")):
         name = path.stem
         if name == path.parent.name:
             own = {path.name: path.read_bytes(), "README.md": readme(name).encode()}
             yield f"{name}.zip", _zip({f"{name}/{k}": v for k, v in {**package, **own}.items()})
-
-
-def _package() -> list[Path]:
-    sources = [path for path in under(Path("normkit")) if path.suffix == ".py"]
-    return [*map(Path, ITSELF), *sources, *sorted(Path().glob(TRANSLATIONS))]
 
 
 def _zip(files: dict[str, bytes]) -> bytes:

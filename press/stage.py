@@ -11,12 +11,13 @@ from nbformat import NotebookNode
 from press import LANGUAGES, PressError, code, sources
 from press.catalogue import load
 from press.files import mirror, under
-from press.packs import packs
+from press.packs import build_wheel, packs
 from press.site.readme import readme
 from press.translate import translate
 
 STAGE = Path("_build/stage")
 EXERCISES = Path("exercises")
+WHEEL = "normkit-VERSION-py3-none-any.whl"  # its name on the pages
 
 
 def assignments() -> dict[str, dict[str, NotebookNode]]:
@@ -39,17 +40,18 @@ def stage(
     Only files that changed are written, so that a build reads only what changed.
     """
     stages = {language: folder / language for language in languages}
+    wheel = build_wheel()
     for language, target in stages.items():
-        mirror(_files(pages, language), target, under(target))
+        mirror(_files(pages, language, wheel), target, under(target))
     return stages
 
 
-def _files(pages: Mapping[str, NotebookNode], language: str) -> dict[str, bytes]:
+def _files(pages: Mapping[str, NotebookNode], language: str, wheel: Path) -> dict[str, bytes]:
     """Return the files of a stage by their path in it."""
-    files = {"_toc.yml": _contents(language).encode()}
+    files = {"_toc.yml": _contents(language).encode(), wheel.name: wheel.read_bytes()}
     for name, page in pages.items():
         translated = _in_language(page, language, "normkit", f"book/{name}")
-        files[f"{name}.ipynb"] = nbformat.writes(translated).encode()
+        files[f"{name}.ipynb"] = nbformat.writes(translated).replace(WHEEL, wheel.name).encode()
     words = load(language, "book/code")
     for path in sources.programs():
         with _naming(path):
@@ -60,7 +62,7 @@ def _files(pages: Mapping[str, NotebookNode], language: str) -> dict[str, bytes]
     for path in sources.shown():
         files[path.as_posix()] = path.read_bytes()
     say = load(language, "site").__getitem__
-    for name, pack in packs(EXERCISES / language, lambda name: readme(name, say)):
+    for name, pack in packs(EXERCISES / language, lambda name: readme(name, say), wheel):
         files[f"exercises/{name}"] = pack
     return files
 

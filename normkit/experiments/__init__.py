@@ -5,7 +5,7 @@ its seed, and what was measured. `summary` takes the runs with different seeds t
 numbers in the docstrings are from PyTorch 2.13 on a CPU; another machine rounds differently, and
 what training makes of that may change the last digits shown.
 
-`pip install "normkit[experiments]"` installs what they need beside PyTorch.
+The extras `torch` and `experiments` install what they need.
 """
 
 from normkit.experiments.descent import elongated_bowl

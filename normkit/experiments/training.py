@@ -8,11 +8,16 @@ from itertools import pairwise, product
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
 
-from normkit.data import _optional
+from normkit._extras import missing, need
+
+try:
+    import torch
+    from torch import Tensor, nn
+    from torch.nn import functional
+except ModuleNotFoundError as error:
+    raise missing(error) from error
+
 from normkit.layers import BatchNorm1d, BatchNorm2d
 
 T = TypeVar("T")
@@ -60,7 +65,7 @@ def _seeded(seed: int) -> torch.Generator:
 
 def progress(items: Sequence[T], what: str) -> Iterable[T]:
     """A bar on a terminal while the items are gone through; elsewhere, on a page say, nothing."""
-    return _optional("tqdm").tqdm(items, desc=what, leave=False, disable=None)
+    return need("tqdm").tqdm(items, desc=what, leave=False, disable=None)
 
 
 def known(what: str, names: Iterable[str], options: Iterable[str]) -> None:

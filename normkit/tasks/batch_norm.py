@@ -223,7 +223,7 @@ def _fold(weight, bias, gamma, beta, running_mean, running_var, eps):
     for tensor, value in values.items():
         if value is not None:
             tensor.data = torch.from_numpy(value)
-    folded = fold_batch_norm(linear, norm)
+    (folded,) = fold_batch_norm(linear, norm)
     return folded.weight.detach().numpy(), folded.bias.detach().numpy()
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+CPU = "https://download.pytorch.org/whl/cpu"  # PyPI's torch for Linux brings CUDA, gigabytes
+
 
 def readme(name: str, _: Callable[[str], str]) -> str:
     """The README of an assignment, its words said by `_`."""
@@ -12,7 +14,8 @@ def readme(name: str, _: Callable[[str], str]) -> str:
             "",
             how,
             "",
-            "    python -m pip install . jupyterlab",
+            f"    python -m pip install torch --index-url {CPU}",
+            '    python -m pip install ".[course]"',
             f"    jupyter lab {name}.ipynb",
             "",
             _("The notebook tells you the rest. Begin with its first cell."),

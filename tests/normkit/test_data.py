@@ -132,20 +132,6 @@ def test_the_seed_is_that_of_the_split():
 # --- What must be installed -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("module", "use", "library"),
-    [
-        ("faker.providers.person.fr_FR", data.french_names, "faker"),
-        ("sklearn.datasets", data.digits, "scikit-learn"),
-    ],
-)
-def test_a_missing_library_is_named(monkeypatch, module, use, library):
-    monkeypatch.setitem(sys.modules, module, None)
-    message = rf'needs {library}, which is not installed: pip install "normkit\[experiments\]"'
-    with pytest.raises(ModuleNotFoundError, match=message):
-        use()
-
-
 def test_nothing_is_imported_before_it_is_needed():
     code = (
         "import sys, normkit, normkit.data; normkit.data.encode('a', '.a')\n"

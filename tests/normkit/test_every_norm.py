@@ -96,6 +96,13 @@ NORMS = {
     ),
 }
 
+
+def test_every_function_with_a_gradient_is_here():
+    functions = [n for n in normkit.__all__ if f"{n}_backward" in normkit.__all__]
+    assert all(any(name.startswith(function) for name in NORMS) for function in functions)
+    assert len(functions) > 5
+
+
 every_norm = pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 
 
@@ -198,6 +205,51 @@ def test_half_precision_is_rounded_once_at_the_end(norm, library):
     for a, b in zip(found, right, strict=True):
         assert a.dtype == half
         assert (a == cast(b, half)).all() and (a == a).all()
+
+
+def single(inputs, library):
+    """The inputs in float32, and one row of x so large that its squares overflow there."""
+    x = inputs["x"].copy()
+    x[0] *= 1e30
+    return {n: TO[library](a.astype(np.float32)) for n, a in {**inputs, "x": x}.items()}
+
+
+def wide(inputs):
+    return {name: np.asarray(array).astype(np.float64) for name, array in inputs.items()}
+
+
+@every_norm
+@pytest.mark.parametrize("library", TO)
+def test_squares_that_overflow_give_what_float64_gives(norm, library):
+    dy, inputs = norm.draw()
+    inputs = single(inputs, library)
+    dy = TO[library](dy.astype(np.float32))
+    if norm is NORMS["batch_norm_training"]:
+        with pytest.raises(ValueError, match=r"must fit .*float32.*channel 0 of x do not"):
+            norm.forward(**inputs)
+        return
+    results = [norm.forward(**inputs), *norm.backward(dy, **inputs)]
+    right = wide(inputs)
+    expected = [norm.forward(**right), *norm.backward(np.asarray(dy, np.float64), **right)]
+    for a, b in zip(results, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@every_norm
+def test_under_jit_squares_that_overflow_are_never_zeros(norm):
+    _, inputs = norm.draw()
+    inputs = single(inputs, "jax")
+    y = np.asarray(jax.jit(lambda inputs: norm.forward(**inputs))(inputs))
+    right = norm.forward(**wide(inputs))
+    np.testing.assert_allclose(np.where(np.isnan(y), right, y), right, rtol=1e-4, atol=1e-5)
+
+
+@every_norm
+def test_what_is_not_finite_stays_nan(norm):
+    _, inputs = norm.draw()
+    inputs["x"][0] = np.nan
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(norm.forward(**inputs)[0]).all()
 
 
 @every_norm

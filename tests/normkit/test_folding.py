@@ -80,7 +80,7 @@ def test_batch_norm_after_a_convolution(norm, options):
     x = draw(2, 4, 7, 6)
     folded = unchanged(normkit.fold_batch_norm, conv, after)
     close(folded(x), after(conv(x)))
-    assert isinstance(folded, nn.Conv2d) and folded.bias is not None
+    assert isinstance(folded[0], nn.Conv2d) and folded[0].bias is not None
 
 
 @norms("BatchNorm2d")
@@ -101,7 +101,7 @@ def test_why_a_zero_padded_convolution_is_refused():
     bare = copy.deepcopy(padded)
     bare.padding = (0, 0)
     folded = normkit.fold_batch_norm(norm, bare)
-    folded.padding = (1, 1)
+    folded[0].padding = (1, 1)
     x = draw(2, 4, 7, 6)
     error = (folded(x) - padded(norm(x))).abs()
     assert error[..., 1:-1, 1:-1].max() < 1e-10
@@ -127,11 +127,11 @@ def test_worked_numbers():
     linear.weight.data.fill_(2)
     linear.bias.data.fill_(1)
     folded = normkit.fold_batch_norm(linear, norm)
-    assert (folded.weight.item(), folded.bias.item()) == (2, -3)
+    assert (folded[0].weight.item(), folded[0].bias.item()) == (2, -3)
     x = torch.tensor([[5.0]])
     assert folded(x).item() == norm(linear(x)).item() == 7
     other = normkit.fold_batch_norm(norm, linear)  # y = x - 4 first
-    assert (other.weight.item(), other.bias.item()) == (2, -7)
+    assert (other[0].weight.item(), other[0].bias.item()) == (2, -7)
 
 
 @pytest.mark.parametrize(
@@ -253,3 +253,16 @@ def test_the_dtype_and_the_training_of_the_weights_stay(dtype):
     ):
         assert {p.dtype for p in folded.parameters()} == {dtype}
         assert not any(p.requires_grad for p in folded.parameters())
+
+
+def test_every_fold_takes_the_place_of_both_layers():
+    linear, x = nn.Linear(3, 5), torch.ones(2, 3)
+    before, batch, layer = nn.LayerNorm(3), nn.BatchNorm1d(5).eval(), nn.LayerNorm(5, bias=False)
+    pairs = {
+        (linear, batch): normkit.fold_batch_norm(linear, batch),
+        (before, linear): normkit.fold_affine(before, linear),
+        (linear, layer): normkit.fold_centring(linear, layer),
+    }
+    for pair, folded in pairs.items():
+        assert type(folded) is nn.Sequential
+        torch.testing.assert_close(folded(x), nn.Sequential(*pair)(x))

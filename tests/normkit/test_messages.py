@@ -1,6 +1,11 @@
 """The language of feedback."""
 
+import sys
+from datetime import date
+
 import pytest
+import wcwidth
+from babel.messages.pofile import read_po
 
 from normkit import diagnose, messages, speak
 from normkit.mistakes import MISTAKES, combine
@@ -22,17 +27,14 @@ def french():
     """fr"""
 
 
-def english():
-    """en"""
-
-
 @pytest.fixture
 def catalogue(tmp_path, monkeypatch):
-    (tmp_path / "fr.po").write_text(PO, "utf-8")
-    monkeypatch.setattr(messages, "CATALOGUES", (f"{tmp_path}/{{language}}.po",))
+    (tmp_path / "fr").mkdir()
+    (tmp_path / "fr" / "normkit.po").write_text(PO, "utf-8")
+    monkeypatch.setattr(messages, "SOURCES", tmp_path)
     messages._catalogue.cache_clear()
     yield
-    speak(english)
+    speak("en")
     messages._catalogue.cache_clear()
 
 
@@ -62,6 +64,53 @@ def test_an_unknown_language_is_english(catalogue, docstring):
     assert messages.current_language() == "en"
 
 
+def test_a_call_sets_the_language(catalogue):
+    assert speak("fr") is None
+    assert messages.current_language() == "fr"
+
+
+@pytest.mark.parametrize("code", ["klingon", "", "FR", "zh_CN"])
+def test_a_call_with_an_unknown_code_says_which_there_are(catalogue, code):
+    speak("fr")
+    with pytest.raises(ValueError, match=f"speaks en, fr and zh; {code!r} is none"):
+        speak(code)
+    assert messages.current_language() == "fr"
+
+
+def test_an_edited_catalogue_is_read_anew(catalogue, tmp_path):
+    path = tmp_path / "fr" / "normkit.po"
+    path.write_text(PO.replace("juste", "exact"), "utf-8")
+    assert "exact" in messages.translator("fr")("✓ {task}: right in all {count} checks.")
+
+
+def test_compiled_messages_need_the_standard_library_alone(catalogue, tmp_path, monkeypatch):
+    compiled = messages.compiled(tmp_path / "fr" / "normkit.po")
+    (tmp_path / "fr.mo").write_bytes(compiled)
+    monkeypatch.setattr(messages, "COMPILED", tmp_path)
+    monkeypatch.setattr(messages, "SOURCES", tmp_path / "none")
+    monkeypatch.setitem(sys.modules, "babel", None)
+    translate = messages.translator("fr")
+    assert translate("✓ {task}: right in all {count} checks.").startswith("✓ {task} : juste")
+    assert translate("expected") == "expected"  # fuzzy
+    assert translate("") == ""
+
+
+def test_without_babel_a_checkout_speaks_english_and_says_why(catalogue, monkeypatch):
+    monkeypatch.setitem(sys.modules, "babel", None)
+    monkeypatch.setitem(sys.modules, "babel.messages.mofile", None)
+    with pytest.warns(UserWarning, match="python -m pip install babel"):
+        assert messages.translator("fr")("expected") == "expected"
+
+
+@pytest.mark.parametrize("language", messages.LANGUAGES[1:])
+def test_columns_are_those_of_a_terminal(language):
+    catalogue = read_po((messages.SOURCES / language / "normkit.po").open("rb"))
+    for message in filter(None, catalogue):
+        if message.id:
+            line = " ".join(message.string.split())
+            assert messages.columns(line) == wcwidth.wcswidth(line)
+
+
 def test_a_message_reads_the_same_as_a_paragraph_of_the_book():
     from press.blocks import parser
 
@@ -70,3 +119,8 @@ def test_a_message_reads_the_same_as_a_paragraph_of_the_book():
         assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
         shown = "".join(child.content for child in tokens[1].children)
         assert shown == mistake.message, mistake.name
+
+
+def test_a_compiled_catalogue_does_not_say_when_it_was_made(catalogue, tmp_path):
+    compiled = messages.compiled(tmp_path / "fr" / "normkit.po")
+    assert str(date.today().year).encode() not in compiled

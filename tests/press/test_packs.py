@@ -1,5 +1,6 @@
 """What a student downloads: the released notebook and the package, nothing that gives answers."""
 
+import contextlib
 import io
 import os
 import subprocess
@@ -9,18 +10,27 @@ from pathlib import Path
 
 import pytest
 
+import normkit
 from press import LANGUAGES
-from press.packs import packs
+from press.packs import build_wheel, packs
 from press.stage import EXERCISES
 
 ROOT = Path(__file__).parents[2]
 SOLUTIONS = sorted(path.stem for path in (ROOT / "solutions").glob("*.md"))
 
 
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    with contextlib.chdir(ROOT):
+        return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
 @pytest.fixture(params=LANGUAGES)
-def zips(request, monkeypatch):
+def zips(request, monkeypatch, wheel):
     monkeypatch.chdir(ROOT)
-    found = dict(packs(EXERCISES / request.param, lambda name: f"# {name} {request.param}\n"))
+    found = dict(
+        packs(EXERCISES / request.param, lambda name: f"# {name} {request.param}\n", wheel)
+    )
     return request.param, {
         name: zipfile.ZipFile(io.BytesIO(content)) for name, content in found.items()
     }
@@ -40,33 +50,67 @@ def test_it_holds_the_notebook_of_the_language_and_what_installs_normkit(zips):
         assert archive.read(f"{name}/pyproject.toml") == Path("pyproject.toml").read_bytes()
         held = {entry.removeprefix(f"{name}/") for entry in archive.namelist()}
         wanted = {path.as_posix() for path in Path("normkit").rglob("*.py")}
-        assert wanted | {"locale/fr/normkit.po", "locale/zh/normkit.po"} < held
+        assert wanted | {"hatch_build.py", "normkit/locale/fr.mo", "normkit/py.typed"} < held
 
 
 def test_no_answer_and_no_hidden_test_travels_with_it(zips):
     for archive in zips[1].values():
         for entry in archive.namelist():
-            text = archive.read(entry).decode("utf-8")
+            text = archive.read(entry).decode("utf-8", "replace")
             assert "BEGIN SOLUTION" not in text and "BEGIN HIDDEN" not in text, entry
+
+
+def in_an_empty_environment(code, *places):
+    """What a process prints that sees only these places beside what is installed."""
+    paths = os.pathsep.join(map(str, places))
+    environment = {k: v for k, v in os.environ.items() if k != "NORMKIT_BOOK"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=places[0],
+        env=environment | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
 
 
 def test_it_knows_the_address_of_the_site(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("NORMKIT_BOOK", "https://example.org/course/")
-    content = dict(packs(EXERCISES / "fr", str))["layer_norm.zip"]
+    wheel = build_wheel(tmp_path / "wheel")
+    content = dict(packs(EXERCISES / "fr", str, wheel))["layer_norm.zip"]
     zipfile.ZipFile(io.BytesIO(content)).extractall(tmp_path)
-    answer = 'import normkit; normkit.diagnose(lambda *a: 1.0, "layer_norm/forward")'
-    done = subprocess.run(
-        [sys.executable, "-c", answer],
-        cwd=tmp_path / "layer_norm",
-        env={k: v for k, v in os.environ.items() if k != "NORMKIT_BOOK"},
-        capture_output=True,
-        text=True,
-        check=True,
+    code = 'import normkit; normkit.diagnose(lambda *a: 1.0, "layer_norm/forward")'
+    said = in_an_empty_environment(code, tmp_path / "layer_norm")
+    assert "https://example.org/course/en/layer_norm.html" in said
+
+
+def test_the_wheel_speaks_every_language_without_babel_or_torch(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['torch', 'jax', 'babel', 'wcwidth']))\n"
+        "import normkit, numpy; normkit.speak({language!r})\n"
+        "normkit.diagnose(normkit.tasks.TASKS['layer_norm/forward'].reference(), "
+        "'layer_norm/forward')\n"
+        "normkit.diagnose(lambda *a: 1.0, 'layer_norm/forward')"
     )
-    assert "https://example.org/course/en/layer_norm.html" in done.stdout
+    said = {
+        language: in_an_empty_environment(code.format(language=language), tmp_path)
+        for language in LANGUAGES
+    }
+    assert len({*said.values()}) == len(LANGUAGES)
 
 
-def test_the_same_files_make_the_same_zip(monkeypatch):
+def test_the_same_files_make_the_same_wheel_and_the_same_zip(monkeypatch, wheel, tmp_path):
     monkeypatch.chdir(ROOT)
-    assert list(packs(EXERCISES / "en", str)) == list(packs(EXERCISES / "en", str))
+    again = build_wheel(tmp_path)
+    assert again.read_bytes() == wheel.read_bytes()
+    assert list(packs(EXERCISES / "en", str, again)) == list(packs(EXERCISES / "en", str, wheel))
+
+
+def test_an_older_wheel_goes(monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    (tmp_path / "normkit-0.0.1-py3-none-any.whl").touch()
+    assert [*tmp_path.glob("*")] != [wheel := build_wheel(tmp_path)] == [*tmp_path.glob("*")]
+    assert normkit.__version__ in wheel.name
