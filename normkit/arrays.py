@@ -1,10 +1,6 @@
 """What all functions ask of their arrays: one library, the right shapes, enough precision."""
 
-from typing import Any, TypeAlias
-
 from array_api_compat import array_namespace
-
-Array: TypeAlias = Any  # a NumPy array, a PyTorch tensor or a JAX array
 
 
 def _mean(xp, x, axis):

@@ -67,4 +67,6 @@ def _catalogue(language: str) -> dict[str, str]:
     from babel.messages.pofile import read_po
 
     with path.open("rb") as file:
-        return {m.id: m.string for m in read_po(file) if m.id and m.string and not m.fuzzy}
+        return {
+            str(m.id): str(m.string) for m in read_po(file) if m.id and m.string and not m.fuzzy
+        }
