@@ -66,7 +66,7 @@ def one_page(lang: str, title: str, contents: Path, site: Path) -> str:
         title=title,
         styles=[(site / "static/book.css").as_uri(), (SITE / "static/print.css").as_uri()],
         parts=[(caption, [pages[name] for name in names]) for caption, names in parts],
-        titles={name: page.h1.get_text() for name, page in pages.items()},
+        titles={name: page.select("h1")[0].get_text() for name, page in pages.items()},
     )
 
 
@@ -80,10 +80,12 @@ def _article(folder: Path, name: str) -> Tag:
     """Return what a page says, without what only a screen can do; its id is its name."""
     page = BeautifulSoup((folder / f"{name}.html").read_text("utf-8"), "html.parser")
     article = page.select_one("article.bd-article")
+    if article is None:
+        raise PressError(f"{folder / name}.html has no article.bd-article: has the theme changed?")
     for useless in article.select(SCREEN):
         useless.decompose()
     for element in article.select("[id]"):
-        element["id"] = _place(name, element["id"])
+        element["id"] = _place(name, str(element["id"]))
     article["id"] = name
     return article
 
@@ -92,12 +94,12 @@ def _bring_together(article: Tag, pages: dict[str, Tag], folder: Path) -> None:
     """Let links and images lead where they led when each page was a file."""
     for details in article.select("details"):
         details["open"] = ""
-    for link in article.select(f'a[href="{NAME}"]'):
-        link.find_parent("p").decompose()
+    for paragraph in article.select(f'p:has(a[href="{NAME}"])'):
+        paragraph.decompose()
     for image in article.select("img"):
-        image["src"] = (folder / unquote(image["src"])).resolve().as_uri()
+        image["src"] = (folder / unquote(str(image["src"]))).resolve().as_uri()
     for link in article.select("a[href]"):
-        url = urlparse(link["href"])
+        url = urlparse(str(link["href"]))
         if url.scheme:
             continue
         page = unquote(url.path).removesuffix(".html") or article["id"]
@@ -114,8 +116,8 @@ def _place(page: str, anchor: str) -> str:
 def _print(source: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory() as profile:
         done = subprocess.run(
-            [browser(), *FLAGS, f"--user-data-dir={profile}", f"--print-to-pdf={target.absolute()}",
-             source.absolute().as_uri()],
+            [str(browser()), *FLAGS, f"--user-data-dir={profile}",
+             f"--print-to-pdf={target.absolute()}", source.absolute().as_uri()],
             capture_output=True, text=True,
         )  # fmt: skip
     if not target.exists():

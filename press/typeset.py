@@ -57,7 +57,7 @@ def messages() -> Iterable[tuple[str, int, str]]:
         yield CONFIG.name, 1, config[key]
     methods = [("**.py", "python"), ("templates/**.html", "jinja2")]
     for file, line, message, *_ in extract_from_dir(SITE, methods, keywords={"_": None}):
-        yield f"press/site/{file}", line, message
+        yield f"press/site/{file}", line, str(message)
 
 
 class Book:
@@ -106,7 +106,8 @@ class Book:
         """Run Jupyter Book unless nothing changed; return its warnings if there are any."""
         before = self.read_stamps()
         if before.get("stamp") == self.stamp:
-            return report(self.lang, "unchanged")
+            report(self.lang, "unchanged")
+            return None
         if before.get("house") != self.house:
             # Sphinx does not see that its extension has changed
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -121,7 +122,8 @@ class Book:
             return f"{self.lang}: " + f"\n{self.lang}: ".join(warnings)
         stamps = {"stamp": self.stamp, "house": self.house}
         (self.folder / "stamps.json").write_text(json.dumps(stamps))
-        return report(self.lang, f"typeset in {time.monotonic() - start:.1f} s")
+        report(self.lang, f"typeset in {time.monotonic() - start:.1f} s")
+        return None
 
     def read_stamps(self) -> dict[str, str]:
         file = self.folder / "stamps.json"
@@ -151,11 +153,11 @@ class Book:
                 encoding="utf8",
                 env=os.environ | {"PYTHONUTF8": "1"},
             ) as process:
-                tail = [line for line in process.stdout if not self.progress(line)]
+                tail = [line for line in process.stdout or () if not self.progress(line)]
             errors.seek(0)
             shown = plain(errors.read()).replace(f"{self.stage}/", "")
-            shown = shown.replace(".ipynb:", ".md:").splitlines()  # notebooks keep the page's lines
-        return (shown or tail) if process.returncode else []
+            lines = shown.replace(".ipynb:", ".md:").splitlines()  # notebooks keep the page's lines
+        return (lines or tail) if process.returncode else []
 
     def print(self, site: Path) -> None:
         """Print the book of this language into the site."""
