@@ -17,6 +17,7 @@ all: $(READY)  ## build the site into _build/site and the exercises into exercis
 test: $(READY)  ## run everything that guards the project
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
 	@$(RUN) -m press check
 	@$(RUN) -m pytest
 
