@@ -26,6 +26,7 @@ pdf: $(READY)  ## print each language of the site as one PDF (needs Chromium or 
 test: $(READY)  ## run everything that guards the project, on all cores
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
 	@$(RUN) -m press check
 	@$(RUN) -m pytest $(PARALLEL)
 

@@ -1,5 +1,7 @@
 """Runs a submission to its end, even when it ends its kernel."""
 
+from typing import Any
+
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
@@ -14,7 +16,7 @@ class ExecuteToTheEnd(Execute):
 
     ended = False
 
-    def preprocess(self, nb: NotebookNode, resources: dict, **kwargs) -> tuple:
+    def preprocess(self, nb: NotebookNode, resources: dict, **kwargs: Any) -> tuple:
         self.ended = False
         return super().preprocess(nb, resources, **kwargs)
 

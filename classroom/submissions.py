@@ -25,6 +25,8 @@ NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw
 class SubmissionReader(NotebookExporter):
     """Reads the notebooks that ``nbgrader autograde`` converts: its ``exporter_class``."""
 
+    parent: Any  # nbgrader's own converter
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._expect_every_notebook()
@@ -45,8 +47,8 @@ class SubmissionReader(NotebookExporter):
             paths.extend(path for path in expected if path not in paths)
 
     def from_filename(
-        self, filename: str, resources: dict | None = None, **kwargs: Any
-    ) -> tuple[str, ResourcesDict]:
+        self, filename: str, resources: Any = None, **kwargs: Any
+    ) -> tuple[Any, dict[str, Any]]:
         if not self.parent._sanitizing:  # nbgrader's second pass reads what the first one wrote
             return super().from_filename(filename, resources, **kwargs)
         path, known = Path(filename), resources["nbgrader"]

@@ -4,12 +4,9 @@ Private to the package: what stands here may change with it.
 """
 
 import math
-from typing import Any, TypeAlias
 
 import numpy as np
 from array_api_compat import array_namespace
-
-Array: TypeAlias = Any  # a NumPy array, a PyTorch tensor or a JAX array
 
 
 def mean_over(xp, x, axis):

@@ -4,13 +4,11 @@ None of them measures its input, so their gradients have no terms of statistics.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from array_api_compat import is_jax_namespace, is_torch_namespace
 
 from normkit._arrays import (
-    Array,
     as_dtype_of,
     check_features,
     check_gradient,
@@ -19,11 +17,10 @@ from normkit._arrays import (
     without_overflow,
 )
 from normkit.functions import _gradients
+from normkit.typing import A
 
 
-def dyt(
-    x: Array, alpha: float | Array = 0.5, gamma: Array | None = None, beta: Array | None = None
-) -> Array:
+def dyt(x: A, alpha: float | A = 0.5, gamma: A | None = None, beta: A | None = None) -> A:
     r"""Dynamic tanh.
 
     $$ y = \gamma \odot \tanh(\alpha x) + \beta $$
@@ -47,9 +44,7 @@ def dyt(
     return as_dtype_of(xp, y if beta is None else y + beta, x)
 
 
-def dyt_backward(
-    dy: Array, x: Array, alpha: float | Array = 0.5, gamma: Array | None = None
-) -> tuple[Array, Array, Array, Array]:
+def dyt_backward(dy: A, x: A, alpha: float | A = 0.5, gamma: A | None = None) -> tuple[A, A, A, A]:
     r"""Gradients of a loss with respect to x, α, γ and β, from its gradient dy at the output.
 
     $$ dx = \alpha\, u, \quad d\alpha = \sum u \odot x, \quad
@@ -102,12 +97,12 @@ def dyt_alpha_init(width: int) -> tuple[float, float]:
 
 
 def derf(
-    x: Array,
-    alpha: float | Array = 0.5,
-    shift: float | Array = 0.0,
-    gamma: Array | None = None,
-    beta: Array | None = None,
-) -> Array:
+    x: A,
+    alpha: float | A = 0.5,
+    shift: float | A = 0.0,
+    gamma: A | None = None,
+    beta: A | None = None,
+) -> A:
     r"""Dynamic erf.
 
     $$ y = \gamma \odot \operatorname{erf}(\alpha x + s) + \beta $$
@@ -134,12 +129,12 @@ def derf(
 
 
 def derf_backward(
-    dy: Array,
-    x: Array,
-    alpha: float | Array = 0.5,
-    shift: float | Array = 0.0,
-    gamma: Array | None = None,
-) -> tuple[Array, Array, Array, Array, Array]:
+    dy: A,
+    x: A,
+    alpha: float | A = 0.5,
+    shift: float | A = 0.0,
+    gamma: A | None = None,
+) -> tuple[A, A, A, A, A]:
     r"""Gradients of a loss with respect to x, α, s, γ and β, from its gradient dy at the output.
 
     $$ dx = \alpha\, u, \quad d\alpha = \sum u \odot x, \quad ds = \sum u, \quad
@@ -168,7 +163,7 @@ def derf_backward(
     return dx, dalpha, dshift, dgamma, dbeta
 
 
-def weight_norm(v: Array, g: Array) -> Array:
+def weight_norm(v: A, g: A) -> A:
     r"""Weight normalisation: each row of the weights gets its own length g.
 
     $$ w = g\, \frac{v}{\lVert v \rVert} $$
@@ -192,7 +187,7 @@ def weight_norm(v: Array, g: Array) -> Array:
     return as_dtype_of(xp, g_wide * direction, v)
 
 
-def weight_norm_backward(dw: Array, v: Array, g: Array) -> tuple[Array, Array]:
+def weight_norm_backward(dw: A, v: A, g: A) -> tuple[A, A]:
     r"""Gradients of a loss with respect to v and g, from its gradient dw at the weights.
 
     $$ dv = \frac{g}{\lVert v \rVert} \left(dw - \hat v \sum dw \odot \hat v\right), \quad
@@ -234,7 +229,7 @@ def _direction(xp, v, g):
     return v / norm, norm / scale, xp.reshape(widen(xp, g), norm.shape)
 
 
-def _array(number: Any) -> Array | None:
+def _array(number: float | A) -> A | None:
     """The number if it is an array: plain Python numbers go with every library."""
     return None if isinstance(number, int | float) else number
 

@@ -6,9 +6,9 @@ channels of one example.
 
 import math
 from numbers import Integral
+from typing import Any
 
 from normkit._arrays import (
-    Array,
     as_dtype_of,
     check_channels,
     check_eps,
@@ -18,21 +18,22 @@ from normkit._arrays import (
     widen,
 )
 from normkit.functions import _backward, _deviations, _gradients, _standardise
+from normkit.typing import A
 
 # --- BatchNorm: statistics of a channel over the batch ----------------------------------------
 
 
 def batch_norm(
-    x: Array,
-    gamma: Array | None = None,
-    beta: Array | None = None,
-    running_mean: Array | None = None,
-    running_var: Array | None = None,
+    x: A,
+    gamma: A | None = None,
+    beta: A | None = None,
+    running_mean: A | None = None,
+    running_var: A | None = None,
     *,
     training: bool,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> tuple[Array, Array, Array]:
+) -> tuple[A, A, A]:
     r"""Batch normalisation of each channel, axis 1: (y, running_mean, running_var).
 
     $$ y = \gamma_c\, \frac{x - \mu_c}{\sqrt{\sigma_c^2 + \varepsilon}} + \beta_c $$
@@ -85,7 +86,7 @@ def batch_norm(
         running_mean = _move(xp, running_mean, mean, momentum)
         running_var = _move(xp, running_var, unbiased, momentum)
     else:
-        _check_running(running_mean, running_var)
+        running_mean, running_var = _check_running(running_mean, running_var)
         centred, scale = wide - _spread(xp, widen(xp, running_mean), x), 1
         var = _spread(xp, widen(xp, running_var), x)
     xhat = centred / xp.sqrt(var + eps * scale**2)
@@ -93,15 +94,15 @@ def batch_norm(
 
 
 def batch_norm_backward(
-    dy: Array,
-    x: Array,
-    gamma: Array | None = None,
-    running_mean: Array | None = None,
-    running_var: Array | None = None,
+    dy: A,
+    x: A,
+    gamma: A | None = None,
+    running_mean: A | None = None,
+    running_var: A | None = None,
     *,
     training: bool,
     eps: float = 1e-5,
-) -> tuple[Array, Array, Array]:
+) -> tuple[A, A, A]:
     r"""Gradients of a loss with respect to x, γ and β, from its gradient dy at the output.
 
     In training, μ and σ² depend on x, and each channel is treated like a token in
@@ -144,7 +145,7 @@ def batch_norm_backward(
     return _gradients(xp, dx, dy, xhat, x, gamma, shared)
 
 
-def _move(xp, running, batch, momentum):
+def _move(xp: Any, running: A, batch: A, momentum: float) -> A:
     """The running statistic, moved towards that of the batch."""
     if momentum is None or not 0 <= momentum <= 1:
         raise ValueError(
@@ -179,24 +180,25 @@ def _check_fit(xp, x, mean, var):
     )
 
 
-def _check_running(running_mean, running_var):
+def _check_running(running_mean: A | None, running_var: A | None) -> tuple[A, A]:
     if running_mean is None or running_var is None:
         raise ValueError(
             "Inference needs running_mean and running_var, the statistics that training returns; "
             "to normalise with those of this batch, pass training=True."
         )
+    return running_mean, running_var
 
 
 # --- GroupNorm and InstanceNorm: statistics of some channels of one example -------------------
 
 
 def group_norm(
-    x: Array,
+    x: A,
     num_groups: int,
-    gamma: Array | None = None,
-    beta: Array | None = None,
+    gamma: A | None = None,
+    beta: A | None = None,
     eps: float = 1e-5,
-) -> Array:
+) -> A:
     r"""Group normalisation: each example by itself, over groups of C/G neighbouring channels.
 
     $$ y = \gamma_c\, \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta_c $$
@@ -228,8 +230,8 @@ def group_norm(
 
 
 def group_norm_backward(
-    dy: Array, x: Array, num_groups: int, gamma: Array | None = None, eps: float = 1e-5
-) -> tuple[Array, Array, Array]:
+    dy: A, x: A, num_groups: int, gamma: A | None = None, eps: float = 1e-5
+) -> tuple[A, A, A]:
     r"""Gradients of a loss with respect to x, γ and β, from its gradient dy at the output.
 
     $$ dx = r \left(d\hat x - \overline{d\hat x} - \hat x\, \overline{d\hat x \odot \hat x}\right),
@@ -257,9 +259,7 @@ def group_norm_backward(
     return _gradients(xp, dx, dy, xhat, x, gamma, _all_but_channels(x))
 
 
-def instance_norm(
-    x: Array, gamma: Array | None = None, beta: Array | None = None, eps: float = 1e-5
-) -> Array:
+def instance_norm(x: A, gamma: A | None = None, beta: A | None = None, eps: float = 1e-5) -> A:
     r"""Instance normalisation: each channel of each example by itself, over its positions.
 
     It is `group_norm` with as many groups as channels.
@@ -281,8 +281,8 @@ def instance_norm(
 
 
 def instance_norm_backward(
-    dy: Array, x: Array, gamma: Array | None = None, eps: float = 1e-5
-) -> tuple[Array, Array, Array]:
+    dy: A, x: A, gamma: A | None = None, eps: float = 1e-5
+) -> tuple[A, A, A]:
     """Gradients with respect to x, γ and β: `group_norm_backward` with one channel per group.
 
     See: gn-backward in book/group_instance_norm.md; tests/normkit/test_channels.py.

@@ -6,6 +6,7 @@ Each fold returns a Sequential that takes the place of the two layers that it wa
 """
 
 import copy
+from typing import Any
 
 from normkit._extras import missing
 
@@ -24,7 +25,7 @@ _BATCH_NORMS = {
 }
 _ALL_BATCH_NORMS = _BATCH_NORMS[nn.Linear] + _BATCH_NORMS[nn.Conv2d]
 _LAYER_NORMS = (nn.LayerNorm, layers.LayerNorm)
-_RMS_NORMS = (nn.RMSNorm, layers.RMSNorm)
+_RMS_NORMS: tuple[type, ...] = (nn.RMSNorm, layers.RMSNorm)
 _OVER_FEATURES = (*_LAYER_NORMS, *_RMS_NORMS, layers.DyT, layers.Derf)
 
 
@@ -64,7 +65,7 @@ def fold_batch_norm(first: nn.Module, second: nn.Module) -> nn.Sequential:
     return nn.Sequential(_with(first, _spread(scale, weight) * weight, bias))
 
 
-def _fold_before(norm: nn.Module, layer: nn.Module) -> nn.Sequential:
+def _fold_before(norm: Any, layer: Any) -> nn.Sequential:
     _check_batch_norm(norm, layer, "in_channels", "in_features")
     if not isinstance(layer, nn.Linear) and _pads_with_zeros(layer):
         raise ValueError(
@@ -111,7 +112,7 @@ def fold_affine(norm: nn.Module, linear: nn.Linear) -> nn.Sequential:
     weight, bias = _double(linear.weight), _double(linear.bias)
     if beta is not None:
         bias = weight @ beta + (0 if bias is None else bias)
-    bare = copy.deepcopy(norm)
+    bare: Any = copy.deepcopy(norm)
     bare.elementwise_affine = False
     for name in ("weight", "bias"):
         if getattr(bare, name, None) is not None:
@@ -119,7 +120,7 @@ def fold_affine(norm: nn.Module, linear: nn.Linear) -> nn.Sequential:
     return nn.Sequential(bare, _with(linear, weight if gamma is None else weight * gamma, bias))
 
 
-def fold_centring(linear: nn.Linear, norm: nn.Module) -> nn.Sequential:
+def fold_centring(linear: nn.Linear, norm: nn.LayerNorm | layers.LayerNorm) -> nn.Sequential:
     r"""The centring of a LayerNorm, merged into the Linear before it: RMSNorm may follow.
 
     $$ W' = W - \tfrac{1}{D} \mathbf{1} \mathbf{1}^\top W, \quad b' = b - \overline{b}, \qquad
@@ -160,7 +161,7 @@ def fold_centring(linear: nn.Linear, norm: nn.Module) -> nn.Sequential:
 # --- Checks -----------------------------------------------------------------------------------
 
 
-def _check_batch_norm(norm: nn.Module, layer: nn.Module, channels: str, features: str) -> None:
+def _check_batch_norm(norm: Any, layer: Any, channels: str, features: str) -> None:
     kinds = next((kinds for kind, kinds in _BATCH_NORMS.items() if isinstance(layer, kind)), ())
     if not isinstance(norm, kinds):
         raise TypeError(
@@ -186,7 +187,7 @@ def _check_batch_norm(norm: nn.Module, layer: nn.Module, channels: str, features
 
 
 def _check_features(
-    norm: nn.Module, kinds: tuple[type, ...], names: str, linear: nn.Module, side: str
+    norm: Any, kinds: tuple[type[Any], ...], names: str, linear: Any, side: str
 ) -> None:
     if not isinstance(norm, kinds) or not isinstance(linear, nn.Linear):
         raise TypeError(
@@ -200,7 +201,7 @@ def _check_features(
         )
 
 
-def _pads_with_zeros(conv: nn.Conv1d | nn.Conv2d) -> bool:
+def _pads_with_zeros(conv: Any) -> bool:
     if conv.padding_mode != "zeros" or conv.padding == "valid":
         return False  # the other modes repeat values of x, on which the norm acts as inside
     return any(k > 1 for k in conv.kernel_size) if conv.padding == "same" else any(conv.padding)
@@ -209,7 +210,7 @@ def _pads_with_zeros(conv: nn.Conv1d | nn.Conv2d) -> bool:
 # --- Weights ----------------------------------------------------------------------------------
 
 
-def _scale_and_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
+def _scale_and_shift(norm: Any) -> tuple[Tensor, Tensor]:
     """Batch norm in evaluation as ax + c."""
     mean, var = _double(norm.running_mean), _double(norm.running_var)
     gamma, beta = _double(norm.weight), _double(norm.bias)
@@ -217,7 +218,7 @@ def _scale_and_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
     return scale, (0 if beta is None else beta) - scale * mean
 
 
-def _double(tensor: Tensor | None) -> Tensor | None:
+def _double(tensor: Any) -> Any:
     """A copy in float64: the weights are rounded once, at the end."""
     return None if tensor is None else tensor.detach().to(torch.float64, copy=True)
 
@@ -227,7 +228,7 @@ def _spread(values: Tensor, weight: Tensor) -> Tensor:
     return values.reshape(*values.shape, *(1,) * (weight.ndim - values.ndim))
 
 
-def _with(layer: nn.Module, weight: Tensor, bias: Tensor | None) -> nn.Module:
+def _with(layer: Any, weight: Tensor, bias: Tensor | None) -> nn.Module:
     """A copy of the layer with other weights, in the dtype of its own."""
     new = copy.deepcopy(layer)
     dtype, learns = layer.weight.dtype, layer.weight.requires_grad

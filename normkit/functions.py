@@ -7,7 +7,6 @@ share is `_standardise` on the way forward and `_backward` on the way back.
 import math
 
 from normkit._arrays import (
-    Array,
     as_dtype_of,
     check_eps,
     check_features,
@@ -19,13 +18,12 @@ from normkit._arrays import (
     widen,
     without_overflow,
 )
+from normkit.typing import A
 
 # --- LayerNorm, and what all share ------------------------------------------------------------
 
 
-def layer_norm(
-    x: Array, gamma: Array | None = None, beta: Array | None = None, eps: float = 1e-5
-) -> Array:
+def layer_norm(x: A, gamma: A | None = None, beta: A | None = None, eps: float = 1e-5) -> A:
     r"""Layer normalisation over the last axis.
 
     $$ y = \gamma \odot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta $$
@@ -54,9 +52,7 @@ def layer_norm(
     return xp.astype(y, float_dtype(xp, x), copy=False)
 
 
-def layer_norm_backward(
-    dy: Array, x: Array, gamma: Array | None = None, eps: float = 1e-5
-) -> tuple[Array, Array, Array]:
+def layer_norm_backward(dy: A, x: A, gamma: A | None = None, eps: float = 1e-5) -> tuple[A, A, A]:
     r"""Gradients of a loss with respect to x, γ and β, from its gradient dy at the output.
 
     $$ dx = r \left(d\hat x - \overline{d\hat x} - \hat x\, \overline{d\hat x \odot \hat x}\right),
@@ -132,9 +128,7 @@ def _gradients(xp, dx, dy, xhat, x, gamma, shared):
 # --- RMSNorm: the same without the mean -------------------------------------------------------
 
 
-def rms_norm(
-    x: Array, gamma: Array | None = None, eps: float | None = None, p: float = 1.0
-) -> Array:
+def rms_norm(x: A, gamma: A | None = None, eps: float | None = None, p: float = 1.0) -> A:
     r"""Root mean square normalisation over the last axis.
 
     $$ y = \gamma \odot \frac{x}{\sqrt{\frac{1}{k} \sum_{i \le k} x_i^2 + \varepsilon}},
@@ -163,8 +157,8 @@ def rms_norm(
 
 
 def rms_norm_backward(
-    dy: Array, x: Array, gamma: Array | None = None, eps: float | None = None, p: float = 1.0
-) -> tuple[Array, Array]:
+    dy: A, x: A, gamma: A | None = None, eps: float | None = None, p: float = 1.0
+) -> tuple[A, A]:
     r"""Gradients of a loss with respect to x and γ, from its gradient dy at the output.
 
     $$ dx = r \left(d\hat x - \hat x\, \overline{d\hat x \odot \hat x}\right),

@@ -8,6 +8,7 @@ differentiation makes.
 import math
 from collections.abc import Iterator, Sequence
 from numbers import Integral
+from typing import Any, TypeVar
 
 from normkit._arrays import check_eps
 from normkit._extras import missing
@@ -20,9 +21,14 @@ try:
 except ModuleNotFoundError as error:
     raise missing(error) from error
 
+Eps = TypeVar("Eps", float, float | None)
+
 
 class _Affine(nn.Module):
     """γ and β, as `weight` and `bias`; what is not wanted is None."""
+
+    weight: nn.Parameter | None
+    bias: nn.Parameter | None
 
     def __init__(
         self,
@@ -45,7 +51,7 @@ class _Affine(nn.Module):
             nn.init.zeros_(self.bias)
 
 
-def _checked(eps: float | None) -> float | None:
+def _checked(eps: Eps) -> Eps:
     """eps, refused where the functions refuse it."""
     if eps is not None:
         check_eps(eps)
@@ -63,8 +69,9 @@ def _check_floating(layer: nn.Module, x: Tensor) -> None:
 
 
 def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    one = isinstance(normalized_shape, Integral)
-    return (int(normalized_shape),) if one else tuple(normalized_shape)
+    if isinstance(normalized_shape, int | Integral):
+        return (int(normalized_shape),)
+    return tuple(normalized_shape)
 
 
 # --- Over the features of a token -------------------------------------------------------------
@@ -397,6 +404,9 @@ class _OverChannels(_Affine):
     """What batch and instance normalisation share: γ, β and running statistics per channel."""
 
     axes: tuple[int, ...]  # how many axes x may have
+    running_mean: Tensor | Any  # these three are None without track_running_stats
+    running_var: Tensor | Any
+    num_batches_tracked: Tensor | Any
 
     def __init__(
         self,
@@ -585,7 +595,11 @@ class GroupNorm(_Affine):
         *,
         bias: bool = True,
     ) -> None:
-        if not isinstance(num_groups, Integral) or num_groups < 1 or num_channels % num_groups:
+        if (
+            not isinstance(num_groups, int | Integral)
+            or num_groups < 1
+            or num_channels % num_groups
+        ):
             raise ValueError(
                 f"num_groups must divide num_channels, {num_channels}; it is {num_groups}. It "
                 f"counts the groups, not the channels of a group."

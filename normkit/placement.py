@@ -5,6 +5,7 @@ The branch F is attention or the feed-forward part; x is the residual stream.
 
 from collections.abc import Callable
 from numbers import Real
+from typing import Any, Literal, TypeAlias, get_args
 
 from normkit._extras import missing
 
@@ -17,8 +18,8 @@ except ModuleNotFoundError as error:
 
 from normkit.layers import LayerNorm, RMSNorm
 
-NormMaker = Callable[..., nn.Module]
-_PLACEMENTS = ("post", "pre", "deep", "peri", "output")
+NormMaker: TypeAlias = Callable[..., nn.Module]
+Placement: TypeAlias = Literal["post", "pre", "deep", "peri", "output"]
 
 
 class Residual(nn.Module):
@@ -53,11 +54,15 @@ class Residual(nn.Module):
     tensor([1.4142, 1.2929, 3.2929])
     """
 
+    norm_before: nn.Module | Any  # the norms and alpha are None where the placement has none
+    norm_after: nn.Module | Any
+    alpha: float | Any
+
     def __init__(
         self,
         branch: Callable[[Tensor], Tensor],
         width: int,
-        placement: str = "pre",
+        placement: Placement = "pre",
         alpha: float | None = None,
         norm: NormMaker = LayerNorm,
         device: torch.device | str | None = None,
@@ -75,7 +80,7 @@ class Residual(nn.Module):
             _check_constant("alpha", alpha)
         self.branch, self.placement, self.alpha = branch, placement, alpha
         before, after = placement in ("pre", "peri"), placement != "pre"
-        options = {"device": device, "dtype": dtype}
+        options = _options(device, dtype)
         self.norm_before = norm(width, **options) if before else None
         self.norm_after = norm(width, **options) if after else None
 
@@ -195,7 +200,7 @@ class Attention(nn.Module):
         self,
         width: int,
         heads: int,
-        qk_norm: str | None = None,
+        qk_norm: Literal["full", "head"] | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -204,7 +209,7 @@ class Attention(nn.Module):
             raise ValueError(f"heads must divide width, {width}; it is {heads}.")
         if qk_norm not in (None, "full", "head"):
             raise ValueError(f'qk_norm must be None, "full" or "head"; it is {qk_norm!r}.')
-        options = {"device": device, "dtype": dtype}
+        options = _options(device, dtype)
         self.heads, self.qk_norm = heads, qk_norm
         self.q, self.k, self.v, self.out = (nn.Linear(width, width, **options) for _ in range(4))
         over = {None: None, "full": width, "head": width // heads}[qk_norm]
@@ -246,7 +251,7 @@ class FeedForward(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        hidden, options = hidden or 4 * width, {"device": device, "dtype": dtype}
+        hidden, options = hidden or 4 * width, _options(device, dtype)
         self.up, self.down = (
             nn.Linear(*sizes, **options) for sizes in ((width, hidden), (hidden, width))
         )
@@ -283,15 +288,15 @@ class CharacterTransformer(nn.Module):
         heads: int = 2,
         layers: int = 6,
         length: int = 16,
-        placement: str = "pre",
+        placement: Placement = "pre",
         norm: NormMaker = LayerNorm,
-        qk_norm: str | None = None,
+        qk_norm: Literal["full", "head"] | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         _check_placement(placement)
-        deep, options = placement == "deep", {"device": device, "dtype": dtype}
+        deep, options = placement == "deep", _options(device, dtype)
         alpha, beta = deepnorm_constants(decoder_layers=layers)["decoder"] if deep else (None, 1)
         _check_sizes(vocabulary=vocabulary, width=width, layers=layers, length=length)
         self.length = length
@@ -340,12 +345,16 @@ class CharacterTransformer(nn.Module):
             )
 
 
+def _options(device: torch.device | str | None, dtype: torch.dtype | None) -> dict[str, Any]:
+    return {"device": device, "dtype": dtype}
+
+
 # --- Checks -----------------------------------------------------------------------------------
 
 
 def _check_placement(placement: str) -> None:
-    if placement not in _PLACEMENTS:
-        names = ", ".join(f'"{name}"' for name in _PLACEMENTS)
+    if placement not in get_args(Placement):
+        names = ", ".join(f'"{name}"' for name in get_args(Placement))
         raise ValueError(f"placement must be one of {names}; it is {placement!r}.")
 
 
@@ -358,7 +367,7 @@ def _check_norm(norm: NormMaker) -> None:
 
 
 def _check_constant(name: str, constant: float) -> None:
-    if not isinstance(constant, Real):
+    if not isinstance(constant, float | Real):
         raise TypeError(
             f"{name} must be a single number; it is {constant!r}. deepnorm_constants returns the "
             f"pair (alpha, beta) for each side: "

@@ -26,7 +26,7 @@ BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PINK, GREY = "#56B4E9", "#CC79A7", "#808080"
 COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, RED)
 
-STYLE: dict[str, Any] = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "system-ui", "sans-serif"],
     "font.size": 11,
@@ -53,10 +53,11 @@ def draw(width: float = 4.6, height: float = 3.0, axis: bool = True, **subplots:
     """
     need("matplotlib"), need("IPython")
     import matplotlib
+    from cycler import cycler
     from IPython.display import SVG, display
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context({**STYLE, "axes.prop_cycle": matplotlib.cycler(color=COLOURS)}):
+    with matplotlib.rc_context({**STYLE, "axes.prop_cycle": cycler(color=COLOURS)}):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(**subplots)
         if not axis:
@@ -78,7 +79,7 @@ def _svg(figure: "Figure") -> str:
             with matplotlib.rc_context({"svg.fonttype": "path"}):
                 draw_text(renderer)
 
-        formula.draw = draw_path
+        formula.draw = draw_path  # type: ignore[method-assign]  # of this text alone
 
     figure.draw_without_rendering()  # creates the tick labels
     for text in figure.findobj(Text):
@@ -101,7 +102,8 @@ def _undocumented(function: Callable) -> str:
     """The source of a function without its docstring."""
     source = textwrap.dedent(inspect.getsource(function))
     definition, lines = ast.parse(source).body[0], source.splitlines()
-    if ast.get_docstring(definition) is not None:
+    kinds = ast.FunctionDef | ast.ClassDef
+    if isinstance(definition, kinds) and ast.get_docstring(definition) is not None:
         docstring = definition.body[0]
         del lines[docstring.lineno - 1 : docstring.end_lineno]
     return "\n".join(lines)

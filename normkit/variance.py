@@ -8,25 +8,26 @@ All run along axis 0 and compute in at least float32.
 (0.945, True)
 """
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
-from normkit._arrays import Array, mean_over, namespace, widen
+from normkit._arrays import mean_over, namespace, widen
+from normkit.typing import A
 
 
-class Moments(NamedTuple):
+class Moments(NamedTuple, Generic[A]):
     """What is to be known of n values: their mean, and the sum M2 of squared distances from it."""
 
     n: int
-    mean: Array
-    m2: Array
+    mean: A
+    m2: A
 
-    def variance(self, correction: int = 0) -> Array:
+    def variance(self, correction: int = 0) -> A:
         """M2/n, or with correction=1 the unbiased M2/(n - 1)."""
         _check_count(self.n, correction)
         return self.m2 / (self.n - correction)
 
 
-def moments(x: Array) -> Moments:
+def moments(x: A) -> Moments[A]:
     r"""The moments of the values x[0], x[1], …, in two passes.
 
     $$ \mu = \frac{1}{n} \sum x_i, \quad M_2 = \sum (x_i - \mu)^2 $$
@@ -43,7 +44,7 @@ def moments(x: Array) -> Moments:
     return Moments(x.shape[0], mean, xp.sum((x - mean) ** 2, axis=0))
 
 
-def two_pass(x: Array) -> Array:
+def two_pass(x: A) -> A:
     """The biased variance: first the mean, then the mean of the squared distances from it.
 
     See: why-variance in book/why.md; tests/normkit/test_variance.py.
@@ -51,7 +52,7 @@ def two_pass(x: Array) -> Array:
     return moments(x).variance()
 
 
-def one_pass(x: Array) -> Array:
+def one_pass(x: A) -> A:
     r"""The counter-example: right on paper, and without digits as soon as the mean is large.
 
     $$ \sigma^2 = \overline{x^2} - \bar x^2 $$
@@ -67,7 +68,7 @@ def one_pass(x: Array) -> Array:
     return (mean_over(xp, x * x, 0) - mean_over(xp, x, 0) ** 2)[0]
 
 
-def welford(x: Array) -> Moments:
+def welford(x: A) -> Moments[A]:
     r"""The moments, seeing each value once and keeping none.
 
     $$ \mu_k = \mu_{k-1} + \frac{x_k - \mu_{k-1}}{k}, \quad
@@ -94,7 +95,7 @@ def welford(x: Array) -> Moments:
     return Moments(n, mean, m2)
 
 
-def merge(a: Moments, b: Moments) -> Moments:
+def merge(a: Moments[A], b: Moments[A]) -> Moments[A]:
     r"""The moments of two sets of values together, from those of each.
 
     $$ \mu = \mu_a + \delta\, \frac{n_b}{n}, \quad

@@ -117,21 +117,27 @@ def _edits(lines: list[str], view: list[tuple[int, int]], turn: Turn) -> Iterato
         if token.type in {"table_open", "table_close"}:
             table = token.type == "table_open"
             if table:
-                yield from _table(lines, view[slice(*token.map)], turn)
+                yield from _table(lines, view[_lines(token)], turn)
         elif token.type == "inline" and not table:
             yield from _paragraph(lines, view, token, turn)
         elif token.type in {"fence", "colon_fence"}:
             yield from _fence(lines, view, token, turn)
         elif token.type == "html_block":
-            yield from _html(lines, view[slice(*token.map)], turn)
+            yield from _html(lines, view[_lines(token)], turn)
         elif token.nesting == 0 and token.type not in NO_PROSE | {"inline"}:
-            row, _ = view[token.map[0]]
+            row, _ = view[_lines(token).start]
             raise BlockError(row, f"a block of type {token.type!r} is not allowed")
+
+
+def _lines(token: Token) -> slice:
+    """The lines of a block in the view: markdown-it says which for every block."""
+    first, last = token.map or (0, 0)
+    return slice(first, last)
 
 
 def _paragraph(lines: list[str], view: list, token: Token, turn: Turn) -> Iterator[_Edit]:
     content = token.content.split("\n")
-    rows = [number for number, _ in view[token.map[0] :][: len(content)]]
+    rows = [number for number, _ in view[_lines(token).start :][: len(content)]]
     prefixes = [_prefix(lines, row, piece) for row, piece in zip(rows, content, strict=True)]
     if any(lines[row].endswith(("  ", "\\")) for row in rows[:-1]):
         raise BlockError(rows[0], "no hard line break (two spaces or \\ at a line's end) here")
@@ -157,7 +163,7 @@ def _cell(cell: str, row: int, turn: Turn) -> str:
 
 
 def _fence(lines: list[str], view: list, token: Token, turn: Turn) -> Iterator[_Edit]:
-    row, _ = view[token.map[0]]
+    row, _ = view[_lines(token).start]
     found = re.fullmatch(r"\{([\w:-]+)\}\s*(.*)", token.info.strip())
     if not found:
         return  # plain code
@@ -179,7 +185,7 @@ def _fence(lines: list[str], view: list, token: Token, turn: Turn) -> Iterator[_
 def _split(lines: list[str], view: list, token: Token) -> tuple[list, list[tuple[str, str, int]]]:
     """Return what a directive shows of its lines, and its options (key, value, line)."""
     content = token.content.split("\n")[:-1]
-    rows = [number for number, _ in view[token.map[0] + 1 :][: len(content)]]
+    rows = [number for number, _ in view[_lines(token).start + 1 :][: len(content)]]
     body = [
         (row, len(_prefix(lines, row, piece))) for row, piece in zip(rows, content, strict=True)
     ]

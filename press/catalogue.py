@@ -37,7 +37,9 @@ class Translations(dict[str, str]):
     """The finished translations of some catalogues, from each English message."""
 
     def __init__(self, language: str, *catalogues: Catalog) -> None:
-        super().__init__({m.id: m.string for of in catalogues for m in of if _finished(m)})
+        super().__init__(
+            {str(m.id): str(m.string) for of in catalogues for m in of if _finished(m)}
+        )
         self.language = language
 
     def __missing__(self, message: str) -> str:
@@ -86,8 +88,8 @@ def check(
 ) -> Iterator[str]:
     """Yield what is wrong with a catalogue, a line each: it names page, line and message."""
     catalogue = _read(language, domain, folder)
-    entries = {entry.message: entry for entry in entries}
-    for text, entry in entries.items():
+    wanted = {entry.message: entry for entry in entries}
+    for text, entry in wanted.items():
         message = catalogue.get(text)
         if message is None or not message.string:
             yield f"{language}: {entry}: missing"
@@ -95,11 +97,11 @@ def check(
             yield f"{language}: {entry}: fuzzy (the English has changed)"
         else:
             same = "same" in message.flags
-            for problem in problems(text, message.string, entry.kind, language, same):
+            for problem in problems(text, str(message.string), entry.kind, language, same):
                 yield f"{language}: {entry}: {problem}"
-    known = [message.id for message in catalogue if message.id]
-    for text in [*known, *catalogue.obsolete]:
-        if text not in entries:
+    known = [str(message.id) for message in catalogue if message.id]
+    for text in [*known, *map(str, catalogue.obsolete)]:
+        if text not in wanted:
             shown = Entry(text, "", _path(language, domain, folder).as_posix(), 0)
             yield f"{language}: {shown}: obsolete (run `make messages`)"
 

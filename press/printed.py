@@ -82,10 +82,12 @@ def one_by_one(
         "title": title,
         "styles": [(site / "static/book.css").as_uri(), (SITE / "static/print.css").as_uri()],
         "parts": parts,
-        "titles": {name: page.h1.get_text() for name, page in pages.items()},
+        "titles": {name: page.select("h1")[0].get_text() for name, page in pages.items()},
         "elsewhere": ELSEWHERE,
     }
-    wanted = {a["href"] for page in pages.values() for a in page.select(f'a[href^="{ELSEWHERE}"]')}
+    wanted = {
+        str(a["href"]) for page in pages.values() for a in page.select(f'a[href^="{ELSEWHERE}"]')
+    }
     places = sorted({*pages, *(href.removeprefix(ELSEWHERE) for href in wanted)})
     for name, page in pages.items():
         own = [place for place in places if place.split("--")[0] == name]
@@ -122,10 +124,12 @@ def _article(folder: Path, name: str) -> Tag:
     """Return what a page says, without what only a screen can do; its id is its name."""
     page = BeautifulSoup((folder / f"{name}.html").read_text("utf-8"), "html.parser")
     article = page.select_one("article.bd-article")
+    if article is None:
+        raise PressError(f"{folder / name}.html has no article.bd-article: has the theme changed?")
     for useless in article.select(SCREEN):
         useless.decompose()
     for element in article.select("[id]"):
-        element["id"] = _place(name, element["id"])
+        element["id"] = _place(name, str(element["id"]))
     article["id"] = name
     return article
 
@@ -134,12 +138,12 @@ def _bring_together(article: Tag, pages: dict[str, Tag], folder: Path) -> None:
     """Let links and images lead where they led on the site."""
     for details in article.select("details"):
         details["open"] = ""
-    for link in article.select(f'a[href="{NAME}"]'):
-        link.find_parent("p").decompose()
+    for paragraph in article.select(f'p:has(a[href="{NAME}"])'):
+        paragraph.decompose()
     for image in article.select("img"):
-        image["src"] = (folder / unquote(image["src"])).resolve().as_uri()
+        image["src"] = (folder / unquote(str(image["src"]))).resolve().as_uri()
     for link in article.select("a[href]"):
-        url = urlparse(link["href"])
+        url = urlparse(str(link["href"]))
         if url.scheme:
             continue
         page = unquote(url.path).removesuffix(".html") or article["id"]
@@ -159,8 +163,8 @@ def _print(source: Path, target: Path) -> None:
         raise PressError("Chromium prints: install it, or Chrome, or name its program in CHROMIUM")
     with tempfile.TemporaryDirectory() as profile:
         done = subprocess.run(
-            [browser(), *FLAGS, f"--user-data-dir={profile}", f"--print-to-pdf={target.absolute()}",
-             source.absolute().as_uri()],
+            [str(browser()), *FLAGS, f"--user-data-dir={profile}",
+             f"--print-to-pdf={target.absolute()}", source.absolute().as_uri()],
             capture_output=True, text=True,
         )  # fmt: skip
     if not target.exists():

@@ -32,23 +32,23 @@ def release(
     ``sources`` holds a notebook with answers and tests for each language and assignment. No
     gradebook is read or written: the instructor's comes from ``nbgrader generate_assignment``.
     """
-    sources = {
+    files = {
         f"{language}/source/{name}/{name}.ipynb": _source(notebook, language)
         for language, notebooks in sources.items()
         for name, notebook in notebooks.items()
     }
     stamp = build / "released"
-    if stamp.exists() and stamp.read_text() == _state(sources, config, out):
+    if stamp.exists() and stamp.read_text() == _state(files, config, out):
         return []
-    mirror(sources, build, _notebooks(build, "*/source/*/*.ipynb"))
+    mirror(files, build, _notebooks(build, "*/source/*/*.ipynb"))
     released = {}
-    for language in sorted({path.split("/")[0] for path in sources}):
+    for language in sorted({path.split("/")[0] for path in files}):
         folder = _generate(build / language, config)
         for path in folder.glob("*/*.ipynb"):
             released[f"{language}/{path.relative_to(folder).as_posix()}"] = path.read_bytes()
     _spare_work(released, out)
     changed = mirror(released, out, _notebooks(out))
-    stamp.write_text(_state(sources, config, out))
+    stamp.write_text(_state(files, config, out))
     return changed
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 import yaml
 from jupyter_cache import get_cache
@@ -77,7 +78,7 @@ def run(paths: Iterable[Path], cache: Path, inputs: Iterable[Path] = ()) -> list
     return [_finished(store, notebook) for notebook in notebooks.values()]
 
 
-def _done(store, notebook: NotebookNode) -> bool:
+def _done(store: Any, notebook: NotebookNode) -> bool:
     try:
         return not _has_code(notebook) or bool(store.match_cache_notebook(notebook))
     except KeyError:
@@ -88,7 +89,7 @@ def _has_code(notebook: NotebookNode) -> bool:
     return any(cell.cell_type == "code" for cell in notebook.cells)
 
 
-def _finished(store, notebook: NotebookNode) -> NotebookNode:
+def _finished(store: Any, notebook: NotebookNode) -> NotebookNode:
     if _has_code(notebook):
         _, notebook = store.merge_match_into_notebook(notebook)
     del notebook.metadata.kernelspec["inputs"]

@@ -63,7 +63,12 @@ def _of_notebook(notebook: NotebookNode) -> list[Entry]:
 
 def _of_program(path: Path) -> Iterator[Entry]:
     found: list[Block] = []
-    code.rewrite(path.read_text("utf-8"), lambda block: found.append(block) or block.message)
+
+    def note(block: Block) -> str:
+        found.append(block)
+        return block.message
+
+    code.rewrite(path.read_text("utf-8"), note)
     return (Entry(b.message, b.kind, path.as_posix(), b.line + 1) for b in found)
 
 
@@ -83,7 +88,7 @@ def _of_normkit() -> Iterator[Entry]:
     for folder in ("normkit", "classroom"):
         found = extract_from_dir(folder, marks, keywords=dict.fromkeys(("_", "N_", "say")))
         for file, line, message, *_ in sorted(found, key=lambda item: item[:2]):
-            yield _entry(f"{folder}/{file}", line, message)
+            yield _entry(f"{folder}/{file}", line, str(message))
 
 
 def _entry(path: str, line: int, message: str) -> Entry:

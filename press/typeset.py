@@ -71,7 +71,7 @@ def messages() -> Iterable[tuple[str, int, str]]:
         yield CONFIG.name, 1, config[key]
     methods = [("**.py", "python"), ("templates/**.html", "jinja2")]
     for file, line, message, *_ in extract_from_dir(SITE, methods, keywords={"_": None}):
-        yield f"press/site/{file}", line, message
+        yield f"press/site/{file}", line, str(message)
 
 
 class Book:
@@ -119,7 +119,8 @@ class Book:
         """Run Jupyter Book unless nothing changed; return its warnings if there are any."""
         before = self.read_stamps()
         if before.get("stamp") == self.stamp:
-            return report(self.lang, "unchanged")
+            report(self.lang, "unchanged")
+            return None
         if before.get("house") != self.house:
             # Sphinx does not see that its extension has changed
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -134,7 +135,8 @@ class Book:
             return f"{self.lang}: " + f"\n{self.lang}: ".join(warnings)
         stamps = {"stamp": self.stamp, "house": self.house}
         (self.folder / "stamps.json").write_text(json.dumps(stamps))
-        return report(self.lang, f"typeset in {time.monotonic() - start:.1f} s")
+        report(self.lang, f"typeset in {time.monotonic() - start:.1f} s")
+        return None
 
     def read_stamps(self) -> dict[str, str]:
         file = self.folder / "stamps.json"
@@ -164,11 +166,11 @@ class Book:
                 encoding="utf8",
                 env=os.environ | {"PYTHONUTF8": "1"},
             ) as process:
-                tail = [line for line in process.stdout if not self.progress(line)]
+                tail = [line for line in process.stdout or () if not self.progress(line)]
             errors.seek(0)
             shown = plain(errors.read()).replace(f"{self.stage}/", "")
-            shown = shown.replace(".ipynb:", ".md:").splitlines()  # notebooks keep the page's lines
-        return (shown or tail) if process.returncode else []
+            lines = shown.replace(".ipynb:", ".md:").splitlines()  # notebooks keep the page's lines
+        return (lines or tail) if process.returncode else []
 
     def print(self, site: Path) -> Path:
         """Print the pages of this language; return the file."""

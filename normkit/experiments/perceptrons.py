@@ -25,7 +25,7 @@ from normkit.experiments.training import (
 from normkit.layers import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
 
 ACTIVATIONS = {"sigmoid": nn.Sigmoid, "relu": nn.ReLU, "tanh": nn.Tanh}
-NORMS = {
+NORMS: dict[str, Callable[[int], nn.Module]] = {
     "none": nn.Identity,
     "batch": BatchNorm1d,
     "layer": LayerNorm,
@@ -216,14 +216,14 @@ def saturation(
             signal = module(signal)
             if isinstance(module, nn.Tanh):
                 hidden.append(signal)
-        cross_entropy(signal, y).backward()
         weights = [module.weight for module in model if isinstance(module, nn.Linear)]
-        for layer, (h, weight) in enumerate(zip(hidden, weights, strict=False), start=1):
+        gradients = torch.autograd.grad(cross_entropy(signal, y), weights)
+        for layer, (h, gradient) in enumerate(zip(hidden, gradients, strict=False), start=1):
             yield {
                 "layer": layer,
                 "std": h.std().item(),
                 "saturated": _saturated(h),
-                "gradient": weight.grad.norm().item(),
+                "gradient": gradient.norm().item(),
             }
 
     return table("saturation", run, gain=gains, norm=norms, seed=seeds)
@@ -330,8 +330,8 @@ def _characters(
 
 def _digits() -> tuple[Batch, Batch]:
     """Digits for training and for the test."""
-    tensors = [torch.from_numpy(array) for array in data.digits()]
-    return tuple(tensors[:2]), tuple(tensors[2:])
+    train_x, train_y, test_x, test_y = map(torch.from_numpy, data.digits())
+    return (train_x, train_y), (test_x, test_y)
 
 
 def _names() -> tuple[int, Batch, Batch]:
@@ -339,7 +339,8 @@ def _names() -> tuple[int, Batch, Batch]:
     names = data.french_names()
     characters = data.vocabulary(names)
     windows = (data.character_windows(part, characters) for part in data.split(names))
-    return len(characters), *(tuple(map(torch.from_numpy, arrays)) for arrays in windows)
+    train, development = ((torch.from_numpy(x), torch.from_numpy(y)) for x, y in windows)
+    return len(characters), train, development
 
 
 def _saturated(h: Tensor) -> float:

@@ -21,6 +21,7 @@ except ModuleNotFoundError as error:
 from normkit.layers import BatchNorm1d, BatchNorm2d
 
 T = TypeVar("T")
+M = TypeVar("M", bound=nn.Module)
 Row: TypeAlias = dict[str, Any]  # settings, seed and measurements of a run
 Batch: TypeAlias = tuple[Tensor, Tensor]  # x and the right answers
 
@@ -86,6 +87,7 @@ def summary(rows: Sequence[Row], of: str, by: Sequence[str]) -> list[Row]:
     >>> summary(rows, of="loss", by=["lr"])
     [{'lr': 0.1, 'median': 2.0, 'least': 1.0, 'greatest': 3.0}]
     """
+    measures: dict[str, Callable[[list[float]], Any]]
     measures = {"median": np.median, "least": np.min, "greatest": np.max}
     groups: dict[tuple, list[float]] = {}
     for row in rows:
@@ -154,7 +156,7 @@ def accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
 
 
 @torch.no_grad()
-def with_population_statistics(model: nn.Module, x: Tensor) -> nn.Module:
+def with_population_statistics(model: M, x: Tensor) -> M:
     """A copy whose batch normalisations have the statistics of all of x, for evaluation.
 
     Source: Ioffe & Szegedy (2015), algorithm 2, which leaves running averages to practice.

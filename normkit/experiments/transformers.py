@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from normkit.experiments.training import (
 )
 from normkit.functions import layer_norm
 from normkit.layers import BatchNorm1d, Derf, DyT, LayerNorm, RMSNorm
-from normkit.placement import CharacterTransformer
+from normkit.placement import CharacterTransformer, FeedForward, NormMaker, Placement
 
 LENGTH, BATCH = 16, 32
 
@@ -36,7 +36,7 @@ class _TokenBatchNorm(BatchNorm1d):
         return super().forward(x.flatten(0, -2)).view_as(x)
 
 
-NORMS = {
+NORMS: dict[str, NormMaker] = {
     "layer": LayerNorm,
     "rms": RMSNorm,
     "batch": _TokenBatchNorm,
@@ -47,13 +47,13 @@ NORMS = {
 
 
 def depth_sweep(
-    placements: Sequence[str] = ("post", "pre", "deep"),
+    placements: Sequence[Placement] = ("post", "pre", "deep"),
     depths: Sequence[int] = (6, 12, 24),
     seeds: Sequence[int] = (0,),
     steps: int = 150,
     lr: float = 1e-3,
     warmup: int = 0,
-    qk_norm: str | None = None,
+    qk_norm: Literal["full", "head"] | None = None,
 ) -> list[Row]:
     """How deep a Transformer may be, by the placement of its norms.
 
@@ -82,10 +82,10 @@ def depth_sweep(
 
 
 def gradient_norms(
-    placements: Sequence[str] = ("post", "pre", "deep"),
+    placements: Sequence[Placement] = ("post", "pre", "deep"),
     depths: Sequence[int] = (4, 8, 16, 32, 64),
     seeds: Sequence[int] = (0, 1, 2),
-    qk_norm: str | None = None,
+    qk_norm: Literal["full", "head"] | None = None,
 ) -> list[Row]:
     r"""The gradient that each layer receives before training.
 
@@ -104,9 +104,10 @@ def gradient_norms(
     def run(generator, placement, layers):
         model = _model(text, layers, placement=placement, qk_norm=qk_norm)
         ((x, y),) = _windows(text, 1, generator)
-        cross_entropy(model(x), y).backward()
-        for layer, block in enumerate(model.blocks[1::2], start=1):
-            gradient = block.branch.down.weight.grad
+        parts = [part for part in model.modules() if isinstance(part, FeedForward)]
+        weights = [part.down.weight for part in parts]
+        gradients = torch.autograd.grad(cross_entropy(model(x), y), weights)
+        for layer, gradient in enumerate(gradients, start=1):
             yield {"layer": layer, "gradient": gradient.norm().item()}
 
     return table("gradients", run, placement=placements, layers=depths, seed=seeds)
@@ -174,7 +175,8 @@ def s_curve(
         model = _model(text, layers)
         _train(model, text, steps, lr, 0, generator)
         seen = {}
-        for name, norm in (("first", model.blocks[0].norm_before), ("final", model.final_norm)):
+        for name, place in (("first", "blocks.0.norm_before"), ("final", "final_norm")):
+            norm = model.get_submodule(place)
             norm.register_forward_pre_hook(lambda _, x, name=name: seen.update({name: x[0]}))
         with torch.no_grad():
             model(_rows(text.train)[0][: -(-tokens // LENGTH)])
@@ -231,11 +233,18 @@ def _text() -> Text:
     return Text(characters, *map(torch.from_numpy, parts))
 
 
-def _model(text: Text, layers: int, **options) -> CharacterTransformer:
+def _model(text: Text, layers: int, **options: Any) -> CharacterTransformer:
     return CharacterTransformer(len(text.characters), layers=layers, length=LENGTH, **options)
 
 
-def _train(model, text, steps, lr, warmup, generator) -> np.ndarray:
+def _train(
+    model: nn.Module,
+    text: Text,
+    steps: int,
+    lr: float,
+    warmup: int,
+    generator: torch.Generator,
+) -> np.ndarray:
     optimiser = torch.optim.Adam(model.parameters(), lr, betas=(0.9, 0.98), fused=True)
     return fit(model, _windows(text, steps, generator), optimiser, warmup)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.environment import BuildEnvironment
 from sphinx.locale import _
 from sphinx.util import logging
@@ -21,8 +22,9 @@ log = logging.getLogger(__name__)
 
 def set_strings(app: Sphinx) -> None:
     """Set the strings that extensions and themes take from the configuration."""
-    app.builder.theme_options["search_bar_text"] = str(_("Search the course"))
-    app.builder.theme_options["toc_title"] = str(_("On this page"))
+    if isinstance(app.builder, StandaloneHTMLBuilder):
+        app.builder.theme_options["search_bar_text"] = str(_("Search the course"))
+        app.builder.theme_options["toc_title"] = str(_("On this page"))
 
 
 def theirs() -> list[str]:
@@ -62,7 +64,9 @@ def prompts() -> dict[str, str]:
     }
 
 
-def complete_page(app: Sphinx, page: str, template: str, context: dict, doctree) -> None:
+def complete_page(
+    app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None
+) -> None:
     """Give the page its language and description; name what scrolls and what unfolds."""
     context["language"] = LANGUAGES[context["site"]["language"]].html
     context["description"] = describe(doctree)
@@ -81,7 +85,7 @@ def complete_images(app: Sphinx, doctree: nodes.document, page: str) -> None:
     for image in doctree.findall(nodes.image):
         if not image.get("alt"):
             log.warning("an image has no alt text: add `alt`", location=image)
-        size = get_image_size(Path(app.srcdir, image["uri"]))
+        size = get_image_size(str(Path(app.srcdir, image["uri"])))
         if size and "width" not in image:
             image["width"], image["height"] = (str(n) for n in size)
 
@@ -89,7 +93,8 @@ def complete_images(app: Sphinx, doctree: nodes.document, page: str) -> None:
 def rewrite_all_if_titles_changed(app: Sphinx, env: BuildEnvironment) -> list[str]:
     """Every sidebar shows every title, which Sphinx does not know."""
     titles = {page: title.astext() for page, title in env.titles.items()}
-    before, env.site_titles = getattr(env, "site_titles", titles), titles
+    before = getattr(env, "site_titles", titles)
+    env.site_titles = titles  # type: ignore[attr-defined]  # Sphinx keeps what is put there
     return [] if before == titles else sorted(env.found_docs)
 
 

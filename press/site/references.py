@@ -1,6 +1,7 @@
 """How works are cited: in no language in particular, since one bibliography serves all."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from pybtex.plugin import register_plugin as register_with_pybtex
 from pybtex.style.formatting.plain import Style as Plain
@@ -10,17 +11,17 @@ from sphinxcontrib.bibtex.plugin import register_plugin
 from sphinxcontrib.bibtex.style.referencing import PersonStyle
 from sphinxcontrib.bibtex.style.referencing.label import LabelReferenceStyle
 
-BETWEEN = {"sep": ", ", "sep2": " & ", "last_sep": " & "}
+BETWEEN: dict[str, Any] = {"sep": ", ", "sep2": " & ", "last_sep": " & "}
 
 
 class Works(Plain):
     """The list of works: pybtex's plain style, without "and" and "URL:"."""
 
-    def format_names(self, role: str, as_sentence: bool = True):
+    def format_names(self, role: str, as_sentence: bool = True) -> Any:
         people = names(role, **BETWEEN)
         return sentence[people] if as_sentence else people
 
-    def format_url(self, entry):
+    def format_url(self, entry: Any) -> Any:
         url = of_entry("url", raw=True)
         return href(url)[url]
 

@@ -3,7 +3,6 @@
 import re
 import unicodedata
 from itertools import pairwise
-from typing import ClassVar
 
 from sphinx.search.en import SearchEnglish
 from sphinx.search.fr import SearchFrench
@@ -15,10 +14,13 @@ def fold(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
 
 
+FRENCH = {fold(word) for word in SearchFrench.stopwords}
+
+
 class FoldedFrench(SearchFrench):
     """French, where the index and the query lose their accents before anything else."""
 
-    stopwords: ClassVar = {fold(word) for word in SearchFrench.stopwords}
+    stopwords = FRENCH
     js_splitter_code = r"""
 const fold = (text) => text.toLowerCase().replace(/œ/g, "oe").replace(/æ/g, "ae")
   .normalize("NFD").replace(/\p{M}/gu, "");
