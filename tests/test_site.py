@@ -110,6 +110,15 @@ def test_every_assignment_can_be_downloaded_in_every_language(pages):
         assert names == {f"{path.stem}.zip" for path in Path("solutions").glob("*.md")}
 
 
+def test_the_wheel_can_be_downloaded_beside_the_line_that_installs_it(pages):
+    for language in LANGUAGES:
+        page = pages[SITE / language / "exercises.html"]
+        links = [a["href"] for a in page.select("a[download]") if a["href"].endswith(".whl")]
+        assert len(links) == 1
+        line = f"python -m pip install ./{Path(links[0]).name}\n"
+        assert line in [block.get_text() for block in page.select("pre")]
+
+
 def test_no_solution_travels_with_the_site(pages):
     for file in SITE.rglob("*"):
         if file.suffix in {".html", ".ipynb", ".js", ".txt"}:
