@@ -11,6 +11,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from itertools import combinations
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,9 +22,9 @@ from tqdm import tqdm
 
 from classroom.planting import Answer, answers, filled, note, turns
 from classroom.trial import ROOT, course, grade, released
-from normkit.judging import differences
-from normkit.mistakes import combine
-from normkit.tasks import TASKS, observe
+from normkit.tutor.judging import Trial, differences, trials
+from normkit.tutor.observing import observe
+from normkit.tutor.tasks import find
 
 CHUNK = 50  # pairs that a process judges before it reports
 NAMED = 0.95  # of the mistakes, at least
@@ -35,20 +36,25 @@ Pair = tuple[int, int]  # the places of two mistakes among those of a task
 
 
 def pairs_of(task: str, limit: int) -> list[Pair]:
-    """The pairs of mistakes that change different steps; a fixed sample if there are too many."""
-    changes = [mistake.changes.keys() for mistake in TASKS[task].mistakes]
-    pairs = combinations(range(len(changes)), 2)
-    pairs = [(a, b) for a, b in pairs if not changes[a] & changes[b]]
+    """The pairs of mistakes in a program that show; a fixed sample if there are too many."""
+    every = [(i, trial) for i, trial in enumerate(trials(find(task), 0)) if trial.wrong]
+    pairs = [
+        (i, j)
+        for (i, a), (j, b) in combinations(every, 2)
+        if a.program == b.program and a.mistakes != b.mistakes
+    ]
     return random.Random(0).sample(pairs, limit) if len(pairs) > limit else pairs
 
 
 def passing(name: str, seed: int, pairs: list[Pair]) -> list[str]:
     """The pairs of mistakes that a task takes for a right answer."""
-    task, found = TASKS[name], []
-    for made in ([task.mistakes[i] for i in pair] for pair in pairs):
-        seen = observe(combine(task.algorithm, *made), task, seed)
-        if not seen.ready_made and not any(differences(seen, task, seed)):
-            found.append(f"{' + '.join(mistake.name for mistake in made)} ({name})")
+    task, found = find(name), []
+    for one, other in ([trials(task, 0)[i] for i in pair] for pair in pairs):
+        made, ways = one.mistakes + other.mistakes, one.ways + other.ways
+        with suppress(ValueError):  # they rewrite the same words
+            seen = observe(Trial(task, seed, one.program, made, ways).answer, task, seed)
+            if not seen.ready_made and not any(differences(seen, task, seed)):
+                found.append(f"{' + '.join(mistake.name for mistake in made)} ({name})")
     return found
 
 

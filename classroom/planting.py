@@ -3,16 +3,23 @@
 import json
 import re
 from dataclasses import dataclass, field
+from functools import cache
+from types import FunctionType
+from typing import Any
 
 from nbformat import NotebookNode
 
-from normkit.mistakes import Mistake
-from normkit.tasks import TASKS
+from normkit.tutor.judging import Trial, agree, trials
+from normkit.tutor.mistakes import combine
+from normkit.tutor.tasks import find
 
 CALL = re.compile(r'^(check|diagnose)\((.+), "([^"]+)"(?:, seed=(\d+))?\)$', re.MULTILINE)
-IMPORTS = "from normkit.mistakes import combine\nfrom normkit.tasks import TASKS"
+IMPORTS = """\
+from normkit.tutor.judging import trials
+from normkit.tutor.mistakes import combine
+from normkit.tutor.tasks import find"""
 
-Turn = list[Mistake | None]  # what a notebook makes of each answer: a mistake, or none
+Turn = list[Trial | None]  # what a notebook makes of each answer: a mistake, or none
 
 
 @dataclass
@@ -34,13 +41,35 @@ class Answer:
     lost: list[str] = field(default_factory=list)
 
     @property
-    def mistakes(self) -> list[Mistake]:
-        return TASKS[self.task].mistakes
+    def mistakes(self) -> list[Trial]:
+        return showing(self.task)
+
+
+@cache
+def showing(task: str) -> list[Trial]:
+    """The mistakes that show in a task, of several that look alike there the first."""
+    told: list[Trial] = []
+    for trial in trials(find(task), 0):
+        if trial.wrong and not any(alike(trial, other) for other in told):
+            told.append(trial)
+    return told
+
+
+def alike(one: Trial, other: Trial) -> bool:
+    """Whether two wrong programs return the same on all probes."""
+    of = enumerate(one.probes)
+    return all(agree(one.result(i), other.result(i), probe) for i, probe in of)
+
+
+def same(one: Trial, other: Trial) -> bool:
+    """Whether this is the same wrong program, in two tasks."""
+    facts = ((t.program, t.mistakes, t.ways) for t in (one, other))
+    return len(set(facts)) == 1
 
 
 def answers(notebook: NotebookNode) -> list[Answer]:
     """The auto-graded answers of an assignment, from the calls of `diagnose` and `check`."""
-    found, where = [], ""
+    found, where = list[Answer](), ""
     for cell in notebook.cells:
         facts = cell.metadata.get("nbgrader", {})
         where = facts["grade_id"] if facts.get("solution") else where
@@ -73,22 +102,36 @@ def filled(release: str, of: list[Answer], turn: Turn) -> str:
     return json.dumps(notebook)
 
 
-def program(answer: Answer, mistake: Mistake | None) -> str:
-    name = mistake and mistake.name
-    found = f"*[m for m in TASKS[{answer.task!r}].mistakes if m.name == {name!r}]"
-    return f"{answer.names} = combine({TASKS[answer.task].algorithm!r}, {found})"
+def program(answer: Answer, trial: Trial | None) -> str:
+    """The line that makes an answer right, or makes this mistake."""
+    task = find(answer.task)
+    right, made = combine(task.programs[0]), f"combine(find({task.name!r}).programs[0])"
+    if trial:
+        number = trials(task, 0).index(trial)
+        right, made = trial.answer, f"trials(find({task.name!r}), 0)[{number}].answer"
+    return f"{answer.names} = {made}{'()' * is_bundle(right)}"
 
 
-def note(answer: Answer, mistake: Mistake | None, scores: dict, said: dict) -> None:
+def is_bundle(made: Any) -> bool:
+    """Whether a program returns what a student writes, as it takes nothing."""
+    return isinstance(made, FunctionType) and not made.__code__.co_argcount
+
+
+def note(answer: Answer, trial: Trial | None, scores: dict, said: dict) -> None:
     """Add to an answer what its tests and its feedback made of a mistake, or of none."""
     if wrong := said[answer.cell]:
         raise RuntimeError(f"The answer to {answer.task} does not run: {wrong}")
-    if mistake is None:
+    if trial is None:
         full = {test: points for test, (*_, points) in answer.tests.items()}
         answer.lost += [test for test in full if scores[test] != full[test]]
         return
     answer.graded += 1
-    targets = [t for t, (task, *_) in answer.tests.items() if mistake in TASKS[task].mistakes]
+    targets = [
+        test
+        for test, (task, *_) in answer.tests.items()
+        if any(same(trial, other) for other in trials(find(task), 0) if other.wrong)
+    ]
+    (mistake,) = trial.mistakes
     if any(scores[test] for test in targets) or all(scores[test] for test in answer.tests):
         answer.escaped.append(mistake.name)
     cells = f'diagnose({answer.names}, "{answer.task}")', *answer.tests

@@ -8,12 +8,13 @@ runs again.
 import argparse
 import csv
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import jinja2
 import nbformat
@@ -23,11 +24,11 @@ from nbgrader.utils import is_grade
 from traitlets.config import PyFileConfigLoader
 
 from normkit.messages import LANGUAGES, book, translator
-from normkit.mistakes import Mistake
-from normkit.tasks import TASKS
+from normkit.tutor.feedback import VERDICT
+from normkit.tutor.mistakes import Mistake
+from normkit.tutor.tasks import find
 
 TEMPLATE = Path(__file__).parent / "templates/report.html.j2"
-VERDICT = re.compile(r"✗ (\w+/\w+)")
 
 
 @dataclass(frozen=True)
@@ -86,34 +87,24 @@ def named_mistakes(path: Path) -> dict[str, tuple[Mistake, ...]]:
     """The mistakes that a graded notebook names, by the test in or before which they stand."""
     if not path.exists():
         return {}
-    named, said = {}, ""
+    named: dict[str, tuple[Mistake, ...]] = {}
+    made: list[Mistake] = []
     for cell in nbformat.read(path, as_version=4).cells:
-        said += "\n".join(map(text_of, cell.get("outputs", [])))
+        for output in cell.get("outputs", []):
+            made += mistakes_in(output.get("data", {}).get(VERDICT) or {})
         if is_grade(cell):
-            named[cell.metadata.nbgrader["grade_id"]] = mistakes_in(said)
-            said = ""
+            named[cell.metadata.nbgrader["grade_id"]] = tuple(dict.fromkeys(made))
+            made = []
     return named
 
 
-def text_of(output: nbformat.NotebookNode) -> str:
-    """What an output says."""
-    return output.get("text") or output.get("evalue") or ""
-
-
-def mistakes_in(said: str) -> tuple[Mistake, ...]:
-    """The mistakes that verdicts describe, in whatever language."""
-    tasks = [TASKS[name] for name in VERDICT.findall(said) if name in TASKS]
-    told = _solid(said)
-    return tuple(
-        mistake
-        for mistake in dict.fromkeys(mistake for task in tasks for mistake in task.mistakes)
-        if any(_solid(translator(language)(mistake.message)) in told for language in LANGUAGES)
-    )
-
-
-def _solid(text: str) -> str:
-    """Text without spaces and line ends: feedback is wrapped."""
-    return "".join(text.split())
+def mistakes_in(verdict: Mapping[str, Any]) -> list[Mistake]:
+    """The mistakes that a verdict names; none that this course does not know."""
+    with suppress(ValueError):
+        task = find(str(verdict.get("task")))
+        known = {m.key: m for program in task.programs for m in task.mistakes(program)}
+        return [known[key] for key in verdict.get("mistakes", ()) if key in known]
+    return []
 
 
 def as_page(assignment: str, attempts: list[Attempt], language: str) -> str:

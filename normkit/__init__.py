@@ -3,31 +3,30 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from normkit import variance
 from normkit._extras import need
-from normkit.alternatives import (
-    derf,
-    derf_backward,
-    dyt,
-    dyt_alpha_init,
-    dyt_backward,
-    weight_norm,
-    weight_norm_backward,
-)
-from normkit.channels import (
-    batch_norm,
-    batch_norm_backward,
-    group_norm,
-    group_norm_backward,
-    instance_norm,
-    instance_norm_backward,
-)
-from normkit.functions import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from normkit.messages import speak
 
 if TYPE_CHECKING:
-    from normkit.diagnose import check, diagnose
+    from normkit import variance
+    from normkit.alternatives import (
+        derf,
+        derf_backward,
+        dyt,
+        dyt_alpha_init,
+        dyt_backward,
+        weight_norm,
+        weight_norm_backward,
+    )
+    from normkit.channels import (
+        batch_norm,
+        batch_norm_backward,
+        group_norm,
+        group_norm_backward,
+        instance_norm,
+        instance_norm_backward,
+    )
     from normkit.folding import fold_affine, fold_batch_norm, fold_centring
+    from normkit.functions import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
     from normkit.layers import (
         BatchNorm1d,
         BatchNorm2d,
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
         deepnorm_constants,
         deepnorm_init,
     )
+    from normkit.tutor.feedback import check, diagnose
 
 __version__ = "0.1.0"
 __all__ = [
@@ -89,19 +89,29 @@ __all__ = [
     "weight_norm",
     "weight_norm_backward",
 ]
-# imported when first asked for: importing torch takes seconds, the tutor a second
+# imported when first asked for: importing torch takes seconds, and some need little of the rest
 _LATER = {
-    "diagnose": "check diagnose",
+    "alternatives": (
+        "derf derf_backward dyt dyt_alpha_init dyt_backward weight_norm weight_norm_backward"
+    ),
+    "channels": (
+        "batch_norm batch_norm_backward group_norm group_norm_backward instance_norm "
+        "instance_norm_backward"
+    ),
     "folding": "fold_affine fold_batch_norm fold_centring",
+    "functions": "layer_norm layer_norm_backward rms_norm rms_norm_backward",
     "layers": "BatchNorm1d BatchNorm2d Derf DyT GroupNorm InstanceNorm2d LayerNorm RMSNorm",
     "placement": (
         "Attention CharacterTransformer FeedForward Residual deepnorm_constants deepnorm_init"
     ),
+    "tutor.feedback": "check diagnose",
 }
 
 
 def __getattr__(name: str) -> Any:
     """What is imported later, from then on an ordinary name of the package."""
+    if name == "variance":
+        return import_module("normkit.variance")
     for module, names in _LATER.items():
         if name in names.split():
             found = import_module(f"normkit.{module}")

@@ -21,7 +21,7 @@ try:
 except ModuleNotFoundError as error:
     raise missing(error) from error
 
-Eps = TypeVar("Eps", float, float | None)
+_Eps = TypeVar("_Eps", float, float | None)
 
 
 class _Affine(nn.Module):
@@ -51,7 +51,7 @@ class _Affine(nn.Module):
             nn.init.zeros_(self.bias)
 
 
-def _checked(eps: Eps) -> Eps:
+def _checked(eps: _Eps) -> _Eps:
     """eps, refused where the functions refuse it."""
     if eps is not None:
         check_eps(eps)

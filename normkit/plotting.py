@@ -1,4 +1,4 @@
-"""What the pages of the book show: figures in one style, ``normkit``'s code, mistakes, numbers.
+"""What the pages of the book show: figures in one style, ``normkit``'s code, numbers.
 
 In a figure, words stay text, so that the browser chooses the font and the press translates
 them; formulas become outlines, because a browser cannot set them. A label is therefore either
@@ -107,44 +107,6 @@ def _undocumented(function: Callable) -> str:
         docstring = definition.body[0]
         del lines[docstring.lineno - 1 : docstring.end_lineno]
     return "\n".join(lines)
-
-
-def expose(
-    algorithm: str,
-    name: str,
-    *inputs: Any,
-    show: Callable[[Any], Any] = lambda result: result,
-    **options: Any,
-) -> None:
-    """Print the lines that a mistake changes, and what right and wrong code make of the inputs.
-
-    inputs: arrays, or lists that become arrays of floats. show: what to print of a result.
-
-    >>> expose("layer_norm", "gamma_forgotten", [1, 5], [2, 1])
-    gamma_forgotten
-        scaled = xhat
-        right [-2.  1.]
-        wrong [-1.  1.]
-    """
-    from normkit.mistakes import combine, mistakes_of
-
-    mistake = next(m for m in mistakes_of(algorithm) if m.name == name)
-    print(name)
-    print("\n".join(f"    {line}" for line in wrong_lines(mistake)))
-    arrays = [np.asarray(array, getattr(array, "dtype", float)) for array in inputs]
-    for word, answer in (("right", combine(algorithm)), ("wrong", combine(algorithm, mistake))):
-        with np.errstate(all="ignore"):
-            result = np.round(show(answer(*arrays, **options)), 4) + 0.0
-        print("   ", word, str(result).replace("\n\n", "\n").replace("\n", "\n          "))
-
-
-def wrong_lines(mistake: Any) -> list[str]:
-    """Return the wrong steps of a mistake as lines of code."""
-    lines = []
-    for step, function in mistake.changes.items():
-        body = inspect.getsource(function).split(":\n", 1)[1].strip()
-        lines.append(f"{step} = {body.removeprefix('return ')}")
-    return lines
 
 
 def same(computed: Any, written: Any, tolerance: float = 5e-5) -> None:

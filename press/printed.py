@@ -21,6 +21,7 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import NameObject, TextStringObject
 
 from press import LANGUAGES, PressError, report
+from press.contents import chapters
 from press.files import write
 from press.site import HERE as SITE
 
@@ -117,7 +118,7 @@ def bind(files: Iterable[Path], title: str) -> bytes:
 def _parts(contents: dict) -> Iterable[tuple[str, list[str]]]:
     yield "", [contents["root"]]
     for part in contents.get("parts", []):
-        yield part["caption"], [chapter["file"] for chapter in part["chapters"]]
+        yield part["caption"], [chapter["file"] for chapter in chapters(part)]
 
 
 def _article(folder: Path, name: str) -> Tag:

@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from press import PressError
 from press.blocks import EXTENSIONS
+from press.contents import chapters
 from press.files import digest
 
 TIMEOUT = 120  # seconds for one cell
@@ -130,5 +131,5 @@ def pages(toc: Path, folder: Path) -> list[Path]:
     """Return the pages that a table of contents lists, in its order."""
     content = yaml.safe_load(toc.read_text("utf-8"))
     parts = content.get("parts", [content])
-    listed = [chapter["file"] for part in parts for chapter in part.get("chapters", [])]
+    listed = [chapter["file"] for part in parts for chapter in chapters(part)]
     return [folder / f"{name}.md" for name in [content["root"], *listed]]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import starmap
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import yaml
 from babel.messages.extract import extract_from_dir
@@ -11,6 +12,7 @@ from nbformat import NotebookNode
 from press import code, prose, run, typeset
 from press.blocks import Block
 from press.catalogue import Entry
+from press.contents import chapters
 from press.translate import messages
 
 BOOK, SOLUTIONS = Path("book"), Path("solutions")
@@ -21,7 +23,8 @@ CACHE = Path("_build/cache")
 def book() -> dict[str, NotebookNode]:
     """Return the pages of the book by name, run."""
     paths = run.pages(TOC, BOOK)
-    inputs = [*Path("normkit").rglob("*.py"), *programs(), Path("requirements.txt")]
+    package = (path for kind in ("*.py", "*.diff") for path in Path("normkit").rglob(kind))
+    inputs = [*package, *programs(), Path("press/reference.py"), Path("requirements.txt")]
     done = map(prose.write_out, run.run(paths, CACHE, inputs))
     return {path.stem: notebook for path, notebook in zip(paths, done, strict=True)}
 
@@ -76,7 +79,7 @@ def _of_contents() -> Iterator[Entry]:
     """Yield the captions and titles of the table of contents."""
     contents = yaml.safe_load(TOC.read_text("utf-8"))
     for part in contents.get("parts", []):
-        for item in [part, *part["chapters"]]:
+        for item in [part, *chapters(part)]:
             for words in (item.get("caption"), item.get("title")):
                 if words:
                     yield _entry(str(TOC), 1, words)
@@ -84,11 +87,25 @@ def _of_contents() -> Iterator[Entry]:
 
 def _of_normkit() -> Iterator[Entry]:
     """Yield the strings that students read: those of the package, and of the feedback page."""
-    marks = [("**.py", "python"), ("**.j2", "jinja2")]
+    marks = [("**.py", "python"), ("**.j2", "jinja2"), ("**.diff", "press.sources:of_mistakes")]
     for folder in ("normkit", "classroom"):
         found = extract_from_dir(folder, marks, keywords=dict.fromkeys(("_", "N_", "say")))
         for file, line, message, *_ in sorted(found, key=lambda item: item[:2]):
             yield _entry(f"{folder}/{file}", line, str(message))
+
+
+def of_mistakes(
+    file: BinaryIO, *_keywords: Any, **_options: Any
+) -> Iterator[tuple[int, None, str, list[str]]]:
+    """Babel's way to extract: the message of each mistake, and where it was met."""
+    lines = [*file.read().decode("utf-8").splitlines(), ""]
+    paragraph, mark = list[str](), ""
+    for number, line in enumerate(lines, 1):
+        if paragraph and line[:1] != mark:
+            yield number - len(paragraph), None, " ".join(paragraph), []
+            paragraph = []
+        if line[:1] in (" ", "~"):
+            paragraph, mark = [*paragraph, line[1:].strip()], line[0]
 
 
 def _entry(path: str, line: int, message: str) -> Entry:

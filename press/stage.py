@@ -10,6 +10,7 @@ from nbformat import NotebookNode
 
 from press import LANGUAGES, PressError, code, sources
 from press.catalogue import load
+from press.contents import chapters
 from press.files import mirror, under
 from press.packs import build_wheel, packs
 from press.site.readme import readme
@@ -79,7 +80,7 @@ def _contents(language: str) -> str:
     words = load(language, "site")
     contents = yaml.safe_load(sources.TOC.read_text("utf-8"))
     for part in contents.get("parts", []):
-        for item in [part, *part["chapters"]]:
+        for item in [part, *chapters(part)]:
             with _naming(sources.TOC):
                 item |= {key: words[item[key]] for key in ("caption", "title") if key in item}
     return yaml.safe_dump(contents, allow_unicode=True, sort_keys=False)

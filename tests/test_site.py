@@ -9,8 +9,13 @@ import yaml
 from bs4 import BeautifulSoup
 from pypdf import PdfReader
 
+from normkit.tutor.listing import FORMER, anchor
+from normkit.tutor.listing import pages as mistakes_by_page
+from normkit.tutor.mistakes import catalogue
+from normkit.tutor.tasks import assignments
 from press import LANGUAGES
 from press.__main__ import SITE, pdf, site
+from press.contents import chapters
 from press.printed import NAME
 
 NAMES = {"DeepNorm", "OLMo 2", "Peri", "Post", "Pre"}  # the same in every language
@@ -94,13 +99,26 @@ def test_every_figure_has_words_in_the_language_of_the_page(pages):
 
 
 def test_every_mistake_leads_to_its_place_in_the_book(pages):
-    from normkit.mistakes import MISTAKES
-
+    every = [mistake for name in assignments() for mistake in catalogue(name)[""]]
+    ids = {page: {e["id"] for e in soup.find_all(id=True)} for page, soup in pages.items()}
     for language in LANGUAGES:
-        for mistake in MISTAKES:
-            assert pages[SITE / language / f"{mistake.page}.html"].find(id=mistake.label), (
-                mistake.name
-            )
+        for mistake in every:
+            assert mistake.label in ids[SITE / language / f"{mistake.page}.html"], mistake.where
+
+
+def test_the_address_that_an_entry_had_on_one_page_leads_to_it(pages):
+    former = {label: key for key, labels in FORMER.items() for label in labels}
+    listed = [mistake for of_page in mistakes_by_page().values() for mistake in of_page]
+    every = {mistake.key: mistake for mistake in listed}
+    wanted = {m.label: m for m in listed if anchor(m) == m.label}
+    wanted |= {label: every[key] for label, key in former.items()}
+    for language in LANGUAGES:
+        index = pages[SITE / language / "mistakes.html"]
+        places = {e["id"]: e for e in index.select(".entry[id], .entry [id]")}
+        assert places.keys() == {*wanted, "test-finding"}
+        for label, mistake in wanted.items():
+            entry = places[label].find_parent(class_="entry") or places[label]
+            assert entry.a["href"] == f"{mistake.listed}.html#{anchor(mistake)}"
 
 
 def test_every_assignment_can_be_downloaded_in_every_language(pages):
@@ -112,7 +130,8 @@ def test_every_assignment_can_be_downloaded_in_every_language(pages):
 
 def test_the_wheel_can_be_downloaded_beside_the_line_that_installs_it(pages):
     for language in LANGUAGES:
-        page = pages[SITE / language / "exercises.html"]
+        text = (SITE / language / "exercises.html").read_text("utf-8")
+        page = BeautifulSoup(text, "html.parser")  # whole: other tests take the code away
         links = [a["href"] for a in page.select("a[download]") if a["href"].endswith(".whl")]
         assert len(links) == 1
         line = f"python -m pip install ./{Path(links[0]).name}\n"
@@ -130,7 +149,7 @@ def test_no_solution_travels_with_the_site(pages):
 def test_the_file_to_print_holds_every_page_in_order(pages):
     pdf()
     contents = yaml.safe_load(Path("_toc.yml").read_text())
-    listed = [c["file"] for part in contents["parts"] for c in part["chapters"]]
+    listed = [c["file"] for part in contents["parts"] for c in chapters(part)]
     for language in LANGUAGES:
         printed = PdfReader(SITE / language / NAME)
         titles = [pages[SITE / language / f"{name}.html"].select_one("h1") for name in listed]

@@ -64,6 +64,20 @@ def prompts() -> dict[str, str]:
     }
 
 
+def tell_sides(body: str) -> str:
+    """Say in words where the right and the wrong lines of a diff begin: `book.css` shows them."""
+    words = {"gd": _("right"), "gi": _("wrong")}
+
+    def run(found: re.Match) -> str:
+        side, lines = found.groups()
+        return f'<span class="{side}" data-side="{words[side]}">{lines}'
+
+    def block(found: re.Match) -> str:
+        return re.sub(r'<span class="(gd|gi)">(.*\n?(?:<span class="\1">.*\n?)*)', run, found[0])
+
+    return re.sub(r'<div class="highlight-diff.*?</pre>', block, body, flags=re.DOTALL)
+
+
 def complete_page(
     app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None
 ) -> None:
@@ -75,6 +89,7 @@ def complete_page(
         body = re.sub(f'(admonition-title">){theirs}s?(</p>)', rf"\1{ours}\2", body)
     # attributes give way to the style sheet where a phone is narrower; docutils' styles do not
     body = re.sub(r'style="width: (\d+)px; height: (\d+)px;"', r'width="\1" height="\2"', body)
+    body = tell_sides(body)
     formula = _("Formula")
     scrolls = f'<div tabindex="0" role="group" aria-label="{formula}" class="math '
     context["body"] = body.replace('<div class="math ', scrolls)

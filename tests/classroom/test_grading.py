@@ -15,14 +15,15 @@ import pytest
 from nbgrader.api import Gradebook
 
 from normkit.messages import translator
-from normkit.tasks import TASKS
+from normkit.tutor.mistakes import catalogue
 from press.release import release
 from press.run import read
 
 ROOT = Path(__file__).parents[2]
 NAME = "layer_norm"
 SOURCE = read(ROOT / "solutions" / f"{NAME}.md")
-FULL = {"test_forward": 6, "test_layer": 4, "test_backward": 6, "test_invariance": 2, "written": 0}
+GRADIENTS = {"test_dx": 4, "test_dgamma_dbeta": 2}
+FULL = {"test_forward": 6, "test_layer": 4, **GRADIENTS, "test_invariance": 2, "written": 0}
 NOTHING = dict.fromkeys(FULL, 0)
 
 
@@ -53,7 +54,7 @@ def damaged():
     cells = {cell["id"]: cell for cell in notebook["cells"]}
     notebook["cells"].remove(cells["test_layer"])
     notebook["cells"].insert(0, {**deepcopy(cells["test_forward"]), "id": "a-copy"})
-    cells["test_backward"]["metadata"] = {}
+    cells["test_dx"]["metadata"] = {}
     return notebook
 
 
@@ -70,15 +71,13 @@ def layer_norm(x, gamma, beta, eps=1e-5):
 """
 
 
-def mistaken(name, algorithm, mistake):
+def mistaken(name, program, mistake):
     """An answer that makes a mistake of the catalogue."""
-    return (
-        "from normkit import mistakes\n"
-        f"found = next(m for m in mistakes.MISTAKES if m.name == '{mistake}')\n"
-        f"{name} = mistakes.combine('{algorithm}', found)"
-    )
+    made = f"{name} = wrong('layer_norm/{program}', '{mistake}')"
+    return f"from normkit.tutor.exposing import wrong\n{made}"
 
 
+INVARIANCE = "\npredictions, unchanged = answer()"
 # The order matters: whoever spoils a run spoils it for those who come later in the alphabet.
 HANDED_IN = {
     "aaron": damaged(),
@@ -91,14 +90,14 @@ HANDED_IN = {
         forward=UNBIASED,
         layer=mistaken("LayerNorm", "LayerNorm", "gamma_forgotten"),
         backward=mistaken("layer_norm_backward", "layer_norm_backward", "detached_statistics"),
-        invariance=mistaken("predictions, unchanged", "layer_norm_invariance", "exact_equality"),
+        invariance=mistaken("answer", "layer_norm_invariance", "exact_equality") + INVARIANCE,
     ),
     "chen": filled(
         "zh",
         forward=EPS_OUTSIDE,
         layer=mistaken("LayerNorm", "LayerNorm", "batch_axis"),
         backward=mistaken("layer_norm_backward", "layer_norm_backward", "mean_term_dropped"),
-        invariance=mistaken("predictions, unchanged", "layer_norm_invariance", "negation_accepted"),
+        invariance=mistaken("answer", "layer_norm_invariance", "negation_accepted") + INVARIANCE,
     ),
     "dora": filled("zh", forward=ANSWERS["forward"]),
     "emil": filled("en"),
@@ -109,8 +108,8 @@ SCORES = {
     "abigail": NOTHING,
     "ada": FULL,
     "blaise": FULL,
-    "carl": NOTHING,
-    "chen": NOTHING,
+    "carl": {**NOTHING, "test_dgamma_dbeta": 2},
+    "chen": {**NOTHING, "test_dgamma_dbeta": 2},
     "dora": {**NOTHING, "test_forward": 6},
     "emil": NOTHING,
 }
@@ -205,7 +204,7 @@ def test_the_points_sum_to_twenty(grades):
     [
         ("aaron", "repeated.*: test_forward"),
         ("aaron", "missing, put back: test_layer"),
-        ("aaron", "metadata lost or changed, restored: test_backward"),
+        ("aaron", "metadata lost or changed, restored: test_dx"),
         ("abel", "cannot be read"),
         ("abigail", "was not handed in"),
     ],
@@ -234,8 +233,7 @@ def test_feedback_shows_the_students_own_answers(course, student, answer):
 
 @pytest.mark.parametrize(("student", "language"), [("carl", "fr"), ("chen", "zh")])
 def test_feedback_names_each_mistake_in_the_students_language(course, student, language):
-    made = [made for task in TASKS.values() if task.name.startswith(NAME) for made in task.mistakes]
-    messages = {mistake.name: mistake.message for mistake in made}
+    messages = {mistake.name: mistake.message for mistake in catalogue(NAME)[""]}
     page = "".join(text_of(course, student).split())  # feedback is wrapped
     for name in NAMED[student]:
         assert "".join(translator(language)(messages[name]).split()) in page, name
@@ -279,8 +277,7 @@ def test_the_report_counts_points_and_mistakes(course):
 
 def test_the_report_says_what_went_wrong_in_the_instructors_language(course):
     page = html.unescape((course / "reports" / f"{NAME}.html").read_text("utf-8"))
-    made = [made for task in TASKS.values() if task.name.startswith(NAME) for made in task.mistakes]
-    messages = {mistake.name: mistake.message for mistake in made}
+    messages = {mistake.name: mistake.message for mistake in catalogue(NAME)[""]}
     assert all(translator("fr")(messages[name]) in page for name in NAMED["chen"])
     assert f"Étudiants\u202f: {len(SCORES)}." in page
     assert f"{translator('fr')('Solved by nobody:')} written" in page

@@ -2,17 +2,17 @@
 
 import json
 import sys
-from types import FunctionType
 
 import numpy as np
 import pytest
 
 from classroom import mutants
 from classroom.mutants import pairs_of, passing, prove, proved, report
-from classroom.planting import Answer, answers, filled, note, turns
+from classroom.planting import Answer, answers, filled, note, same, showing, turns
 from classroom.trial import ROOT
-from normkit.mistakes import ALGORITHMS, MISTAKES, Mistake
-from normkit.tasks import TASKS
+from normkit.tutor import judging, mistakes
+from normkit.tutor.judging import trials
+from normkit.tutor.tasks import find
 from press.run import read
 
 NAMES = sorted(path.stem for path in (ROOT / "solutions").glob("*.md"))
@@ -23,33 +23,42 @@ def of(name):
     return answers(read(ROOT / "solutions" / f"{name}.md"))
 
 
+HARMLESS = """\
+--- layer_norm
+
+@@ same_mean
+ All is well.
++ mean = 1 * x.mean(axis=-1, keepdims=True)
+
+@@ same_root
+ All is well, too.
++ xhat = (x - mean) / (var + eps) ** 0.5
+"""
+
+
 @pytest.fixture
 def harmless(monkeypatch):
-    """Two mistakes that are none, first in the catalogue: they copy a step of the algorithm."""
-    made = []
-    for name in ("mean", "var"):
-        step = ALGORITHMS["layer_norm"].steps[name]
-        changes = {name: FunctionType(step.__code__, step.__globals__)}
-        made.append(Mistake(f"same_{name}", "layer_norm", changes, "All is well.", "nowhere"))
-    monkeypatch.setattr("normkit.mistakes.chains.MISTAKES", [*made, *MISTAKES])
-    return made
+    """Two mistakes of layer_norm that are none."""
+    made = mistakes.read(HARMLESS, "layer_norm")
+    monkeypatch.setattr(mistakes, "catalogue", lambda assignment: made)
+    caches = mistakes.mistakes_of, judging.trials, showing
+    for cached in caches:
+        cached.cache_clear()
+    yield made[""]
+    for cached in caches:
+        cached.cache_clear()
 
 
-def test_nbgrader_catches_and_names_mistakes_and_what_is_harmless_escapes(harmless):
+def test_nbgrader_catches_and_names_every_mistake():
     every = prove(["layer_norm"], pairs=0, sample=1)
-    forward, layer, backward, invariance = every
-    assert forward.escaped == forward.unnamed == ["same_mean"]
-    assert layer.escaped == layer.unnamed == ["same_var"]
-    assert [answer.graded for answer in every] == [1, 1, 1, 1]
-    assert not backward.escaped + backward.unnamed + invariance.escaped + invariance.unnamed
-    assert not any(answer.lost or answer.pairs for answer in every)
-    assert not proved(every)
+    assert all(answer.graded == 1 for answer in every)
+    assert not any(answer.escaped or answer.unnamed or answer.lost for answer in every)
+    assert proved(every)
 
 
 def test_a_pair_that_passes_is_found(harmless):
-    assert TASKS[FORWARD].mistakes[:2] == harmless
-    found = passing(FORWARD, 0, [(0, 1), (0, 2), (1, 3)])
-    assert found == [f"same_mean + same_var ({FORWARD})"]
+    assert [trial.mistakes[0] for trial in trials(find(FORWARD), 0)] == harmless
+    assert passing(FORWARD, 0, [(0, 1)]) == [f"same_mean + same_root ({FORWARD})"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,8 +68,9 @@ def test_every_test_and_every_mistake_is_looked_at(name):
     points = {fact["grade_id"]: fact["points"] for fact in facts if fact.get("locked")}
     assert {t: p for answer in of(name) for t, (*_, p) in answer.tests.items()} == points
     for answer in of(name):
-        tested = {m for task, *_ in answer.tests.values() for m in TASKS[task].mistakes}
-        assert tested <= set(answer.mistakes)
+        tested = {t.mistakes[0] for task, *_ in answer.tests.values() for t in showing(task)}
+        known = {trial.mistakes[0] for trial in trials(find(answer.task), 0)}
+        assert tested <= known
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -73,20 +83,24 @@ def test_every_mistake_has_a_turn_and_every_answer_is_right_in_one(name):
 
 
 def test_the_cells_of_the_answers_are_filled_and_no_others():
-    mistake = next(m for m in TASKS[FORWARD].mistakes if m.name == "unbiased_variance")
+    mistake = named(FORWARD, "unbiased_variance")
     cells = [{"id": "forward", "source": "stub"}, {"id": "other", "source": "1 + 1"}]
     made = [Answer("wrong", "forward", FORWARD), Answer("(a, b)", "forward", INVARIANCE)]
     first, second = json.loads(filled(json.dumps({"cells": cells}), made, [mistake, None]))["cells"]
     names = {}
     exec(first["source"], names)
     x = np.array([[0.2, 0.1, 0.3]])
-    np.testing.assert_array_equal(names["wrong"](x), mistake.wrong(x))
+    np.testing.assert_array_equal(names["wrong"](x), mistake.answer(x))
     assert isinstance(names["a"], dict) and second == cells[1]
 
 
-def test_pairs_change_different_steps_and_a_sample_is_always_the_same():
-    made, pairs = TASKS[FORWARD].mistakes, pairs_of(FORWARD, 1000)
-    assert not any(made[a].changes.keys() & made[b].changes.keys() for a, b in pairs)
+def named(task, name):
+    return next(trial for trial in trials(find(task), 0) if trial.mistakes[0].name == name)
+
+
+def test_pairs_are_different_mistakes_and_a_sample_is_always_the_same():
+    made, pairs = trials(find(FORWARD), 0), pairs_of(FORWARD, 1000)
+    assert all(made[a].mistakes != made[b].mistakes for a, b in pairs)
     sample = pairs_of(FORWARD, 10)
     assert len(set(sample)) == 10 and set(sample) < set(pairs) and sample == pairs_of(FORWARD, 10)
 
@@ -94,14 +108,16 @@ def test_pairs_change_different_steps_and_a_sample_is_always_the_same():
 # --- What becomes of one mistake --------------------------------------------------------------
 
 BOTH, ROWS = "batch_norm/forward", "batch_norm/rows"
-ANYWHERE = TASKS[ROWS].mistakes[0]
-IMAGES_ONLY = next(m for m in TASKS[BOTH].mistakes if m not in TASKS[ROWS].mistakes)
+ANYWHERE = named(BOTH, "unbiased_variance")
+IMAGES_ONLY = next(
+    t for t in showing(BOTH) if not any(same(t, o) and o.wrong for o in trials(find(ROWS), 0))
+)
 
 
 def noted(mistake, rows, both, feedback=None, cell=""):
     """An answer whose tests, of 2 points each, gave these scores."""
     answer = Answer("f", "cell", BOTH, {"test_rows": (ROWS, 1, 2), "test_both": (BOTH, 1, 2)})
-    told = mistake.message if mistake and feedback is None else feedback or ""
+    told = mistake.mistakes[0].message if mistake and feedback is None else feedback or ""
     said = {"cell": cell, f'diagnose(f, "{BOTH}")': "".join(told.split())}
     note(answer, mistake, {"test_rows": rows, "test_both": both}, said)
     return answer
@@ -123,7 +139,7 @@ def test_a_mistake_must_lose_every_test_that_targets_it(mistake, scores, escapes
 
 
 def test_a_mistake_must_be_named_by_its_own_message():
-    assert noted(ANYWHERE, 0, 0, IMAGES_ONLY.message).unnamed == [ANYWHERE.name]
+    assert noted(ANYWHERE, 0, 0, "Another message.").unnamed == ["unbiased_variance"]
 
 
 def test_a_right_answer_must_keep_its_points():

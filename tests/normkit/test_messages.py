@@ -8,7 +8,10 @@ import wcwidth
 from babel.messages.pofile import read_po
 
 from normkit import diagnose, messages, speak
-from normkit.mistakes import MISTAKES, combine
+from normkit.tutor.exposing import wrong
+from normkit.tutor.mistakes import catalogue as mistakes
+from normkit.tutor.mistakes import combine
+from normkit.tutor.tasks import assignments
 
 PO = """
 msgid ""
@@ -40,9 +43,9 @@ def catalogue(tmp_path, monkeypatch):
 
 def test_feedback_speaks_the_language_of_the_notebook(catalogue, capsys):
     assert speak(french) is french
-    diagnose(combine("layer_norm"), "layer_norm/forward")
+    diagnose(combine("layer_norm/layer_norm"), "layer_norm/forward")
     assert capsys.readouterr().out == "✓ layer_norm/forward : juste sur les 13 entrées.\n"
-    diagnose(MISTAKES[0].wrong, "layer_norm/forward")
+    diagnose(wrong("layer_norm/layer_norm", "unbiased_variance"), "layer_norm/forward")
     assert "fr/layer_norm.html#ln-mistake-unbiased-variance" in capsys.readouterr().out
 
 
@@ -114,7 +117,7 @@ def test_columns_are_those_of_a_terminal(language):
 def test_a_message_reads_the_same_as_a_paragraph_of_the_book():
     from press.blocks import parser
 
-    for mistake in MISTAKES:
+    for mistake in (mistake for name in assignments() for mistake in mistakes(name)[""]):
         tokens = parser().parse(mistake.message)
         assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
         shown = "".join(child.content for child in tokens[1].children)

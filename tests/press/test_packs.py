@@ -91,8 +91,8 @@ def test_the_wheel_speaks_every_language_without_babel_or_torch(wheel, tmp_path)
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['torch', 'jax', 'babel', 'wcwidth']))\n"
         "import normkit, numpy; normkit.speak({language!r})\n"
-        "normkit.diagnose(normkit.tasks.TASKS['layer_norm/forward'].reference(), "
-        "'layer_norm/forward')\n"
+        "from normkit.tutor.mistakes import combine\n"
+        "normkit.diagnose(combine('layer_norm/layer_norm'), 'layer_norm/forward')\n"
         "normkit.diagnose(lambda *a: 1.0, 'layer_norm/forward')"
     )
     said = {

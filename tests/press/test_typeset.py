@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup
 
 from press import LANGUAGES, PressError
 from press.printed import NAME
-from press.site import describe
+from press.site import describe, tell_sides
 from press.site.search import ChineseBigrams, FoldedFrench
 from press.typeset import Book, messages, print_site, typeset
 
@@ -300,3 +300,18 @@ def test_edits_failures_deletions_and_printing(tmp_path, monkeypatch):
 
 def test_description_of_a_page_without_text():
     assert describe(None) == ""
+
+
+def test_the_sides_of_a_diff_are_told_where_they_begin():
+    def page(*lines):
+        words = {"gd": "-", "gi": "+", "w": " "}
+        spans = "\n".join(
+            f'<span class="{side}"{word}>{words[side]} a</span>' for side, word in lines
+        )
+        return f'<div class="highlight-diff notranslate"><pre><span></span>{spans}</pre></div>'
+
+    sides = ("gd", ""), ("gd", ""), ("gi", ""), ("w", ""), ("gd", "")
+    right, wrong = ' data-side="right"', ' data-side="wrong"'
+    told = ("gd", right), ("gd", ""), ("gi", wrong), ("w", ""), ("gd", right)
+    other = '<span class="gd">- not a diff</span>'
+    assert tell_sides(page(*sides) * 2 + other) == page(*told) * 2 + other

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions
 
-from normkit.mistakes import combine
-from normkit.tasks import TASKS
+from classroom.planting import is_bundle, showing
 from press.run import read
 
 SOLUTIONS = Path(__file__).parents[2] / "solutions"
@@ -43,15 +42,10 @@ def checks(name):
     return [(code, *HIDDEN.search(code).groups()[:2]) for code in found]
 
 
-MADE = [
-    pytest.param(
-        *(name, *check, mistake),
-        id=f"{check[2]}:{mistake.name}",
-        marks=pytest.mark.xdist_group(name),
-    )
+TESTS = [
+    pytest.param(name, *check, id=check[2], marks=pytest.mark.xdist_group(name))
     for name in NAMES
     for check in checks(name)
-    for mistake in TASKS[check[2]].mistakes
 ]
 
 
@@ -93,12 +87,15 @@ def test_the_untouched_release_scores_nothing(name):
     assert "BEGIN" not in text and "END" not in text and "Rubric" not in text
 
 
-@pytest.mark.parametrize(("name", "test", "answer", "task", "mistake"), MADE)
-def test_a_mistake_loses_the_points_of_its_task(name, test, answer, task, mistake, capsys):
-    wrong = {"wrong": combine(TASKS[task].algorithm, mistake)}
-    with pytest.raises(Exception) as caught:
-        exec(f"{answer.strip('()')} = wrong\n{test}", {**solved(name)[0], **wrong})
-    assert not isinstance(caught.value, NameError | SyntaxError)  # it is the test that refuses it
+@pytest.mark.parametrize(("name", "test", "answer", "task"), TESTS)
+def test_every_mistake_loses_the_points_of_its_task(name, test, answer, task, capsys):
+    for trial in showing(task):
+        with pytest.raises(Exception) as caught:
+            wrong = trial.answer() if is_bundle(trial.answer) else trial.answer
+            names = {**solved(name)[0], "wrong": wrong}
+            exec(f"{answer.strip('()')} = wrong\n{test}", names)
+        # it is the test that refuses it
+        assert not isinstance(caught.value, NameError | SyntaxError), trial.mistakes[0].where
 
 
 @each

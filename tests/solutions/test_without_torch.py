@@ -13,14 +13,6 @@ from press.run import read
 
 SOLUTIONS = Path(__file__).parents[2] / "solutions"
 NAMES = sorted(path.stem for path in SOLUTIONS.glob("*.md"))
-# their references in NumPy tasks are layers of PyTorch
-REFERENCES = pytest.mark.xfail(strict=True, reason="what the tutor compares with needs PyTorch")
-MARKED = [
-    pytest.param(name, marks=REFERENCES)
-    if name in {"batch_norm", "find_the_bug", "placement", "rms_norm"}
-    else name
-    for name in NAMES
-]
 PLAY = """
 import json, sys
 sys.modules["torch"] = None
@@ -50,7 +42,7 @@ def play(name):
     return [(*cell, error) for cell, error in zip(cells, errors, strict=True)]
 
 
-@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_task_in_numpy_is_right(name):
     played = play(name)
     in_torch = {section for section, source, _ in played if "torch" in source}

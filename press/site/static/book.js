@@ -5,6 +5,10 @@ document.querySelectorAll(".languages a").forEach((link) => {
   link.addEventListener("click", () => localStorage.setItem("language", link.dataset.code));
 });
 
+// An address of the time when all mistakes were on one page: it goes on to the entry.
+const entry = document.getElementById(location.hash.slice(1))?.closest(".entry");
+if (entry) location.replace(entry.querySelector("a").href);
+
 // A button on each code block, where the browser lets pages copy (https, localhost).
 const button = document.getElementById("copy-button")?.content.firstElementChild;
 if (button && navigator.clipboard) {

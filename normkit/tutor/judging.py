@@ -1,0 +1,476 @@
+"""Second half of a task: compare what was observed with the reference and with every mistake.
+
+No student's code runs here: the inputs are drawn again from the seed.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from pkgutil import resolve_name
+from typing import Any
+
+import numpy as np
+
+from normkit.tutor.mistakes import Mistake, combine
+from normkit.tutor.observing import Observation, Result, one_thread, run_probe
+from normkit.tutor.tasks import Probe, Task, find
+
+SMALL = 8  # an array of so many numbers is shown whole
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a result first differs: `what`, on which probe, in which result, what came for what."""
+
+    what: str
+    probe: Probe
+    name: str = ""
+    came: Any = None
+    expected: Any = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement: passed, or the mistakes that explain the results, and what first differs.
+
+    program: the right program whose mistakes these are. alone: the mistakes that explain one
+    result each, where none explain all. right: the results that are right on all probes. missing:
+    those that are None. changed: the inputs that were changed in place. seen: what was observed on
+    the probe of the difference.
+    """
+
+    task: Task
+    count: int
+    difference: Difference | None = None
+    mistakes: tuple[Mistake, ...] = ()
+    program: str = ""
+    alone: Mapping[str, tuple[Mistake, ...]] = field(default_factory=dict)
+    right: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    seen: Result = field(default_factory=Result)
+
+    @property
+    def passed(self) -> bool:
+        return self.difference is None
+
+    @property
+    def first(self) -> Difference:
+        """The difference, where there is one."""
+        if self.difference is None:
+            raise ValueError(f"{self.task.name} is right: nothing differs.")
+        return self.difference
+
+    @property
+    def untouched(self) -> bool:
+        found = self.difference
+        unwritten = NotImplementedError.__name__
+        return bool(found and found.what == "error" and found.came == unwritten)
+
+    def as_data(self) -> dict[str, Any]:
+        """What a report needs, without words: the mistakes by their names."""
+        names = [mistake.key for mistake in self.mistakes]
+        return {"task": self.task.name, "passed": self.passed, "mistakes": names}
+
+    def explain(self, language: str = "en") -> str:
+        """The verdict in words, with numbers and where to read on; at most about ten lines."""
+        from normkit.tutor.wording import explain  # which needs verdicts
+
+        return explain(self, language)
+
+
+def judge(observation: Observation, task: Task | str, seed: int = 0) -> Verdict:
+    """Compare an observation with the reference and with the mistakes; runs no student's code."""
+    task = find(task)
+    with one_thread():
+        return _judged(observation, task, seed)
+
+
+def _judged(observation: Observation, task: Task, seed: int) -> Verdict:
+    case = _case(observation, task, seed)
+    verdict = Verdict(task, len(case.probes))
+    if observation.ready_made:
+        called = Difference("ready_made", case.probes[0], observation.ready_made[0])
+        return replace(verdict, difference=called)
+    if (first := case.first_difference()) is None:
+        return verdict
+    number = next(i for i, probe in enumerate(case.probes) if probe is first.probe)
+    verdict = replace(verdict, difference=first, seen=case.seen[number])
+    return verdict if verdict.untouched else _diagnosed(verdict, case)
+
+
+def differences(observation: Observation, task: Task, seed: int = 0) -> list[Difference | None]:
+    """How the result on each probe first differs from the reference, None where it does not."""
+    return _case(observation, task, seed).differences()
+
+
+def reference(task: Task) -> Any:
+    """What is right: the function of the library that the task names, or its first program."""
+    return resolve_name(task.reference) if task.reference else combine(task.programs[0])
+
+
+# --- What was seen, what is right, and what mistakes make of the probes -----------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """The probes of a task, what was seen on them, and what is right."""
+
+    task: Task
+    seed: int
+    probes: Sequence[Probe]
+    seen: Sequence[Result]
+    right: Sequence[Result]
+
+    def differences(self) -> list[Difference | None]:
+        of = zip(self.probes, self.seen, self.right, strict=True)
+        return [_difference(self.task, *one) for one in of]
+
+    def first_difference(self) -> Difference | None:
+        return next(filter(None, self.differences()), None)
+
+    def only(self, names: Iterable[str]) -> "Case":
+        """The case as if these were all results."""
+        kept = set(names)
+        return replace(self, seen=_only(kept, self.seen), right=_only(kept, self.right))
+
+    @cached_property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(name for result in self.right for name in result.values))
+
+    @cached_property
+    def wrong(self) -> frozenset[tuple[int, str]]:
+        """The results that are wrong, by the number of the probe and the name; "" for an error."""
+        return _wrong(self.task, self.probes, self.seen, self.right)
+
+
+def _case(observation: Observation, task: Task, seed: int) -> Case:
+    probes, right = drawn(task, seed)
+    if len(observation.results) != len(probes):
+        came = len(observation.results)
+        raise ValueError(f"{task.name} has {len(probes)} probes, but {came} were observed.")
+    return Case(task, seed, probes, observation.results, right)
+
+
+@lru_cache(64)
+def drawn(task: Task, seed: int) -> tuple[Sequence[Probe], Sequence[Result]]:
+    """The probes of a seed, and what is right on them."""
+    probes, right = task.draw(seed), reference(task)
+    return probes, [run_probe(right, task, probe) for probe in probes]
+
+
+def _only(names: set[str], results: Sequence[Result]) -> list[Result]:
+    def part(of: Mapping) -> dict:
+        return {name: value for name, value in of.items() if name in names}
+
+    return [Result(part(r.values), part(r.kinds)) for r in results]
+
+
+def _wrong(
+    task: Task, probes: Sequence[Probe], seen: Sequence[Result], right: Sequence[Result]
+) -> frozenset[tuple[int, str]]:
+    found = set()
+    for i, (probe, a, b) in enumerate(zip(probes, seen, right, strict=True)):
+        found |= {(i, name) for name in b.values if not _near(a, b, name, probe.tolerance)}
+        found |= {(i, name) for name in b.kinds if a.kinds.get(name) != b.kinds[name]}
+        found |= {(i, "")} if a.error != b.error else set()
+        found |= {(i, "modified")} if a.modified != b.modified else set()
+    return frozenset(found)
+
+
+def _near(a: Result, b: Result, name: str, tolerance: float) -> bool:
+    both = name in a.values and name in b.values
+    return both and distance(a.values[name], b.values[name]) <= tolerance
+
+
+class Trial:
+    """Mistakes in a program, and what they make of the probes: each is run once, if ever."""
+
+    def __init__(
+        self,
+        task: Task,
+        seed: int,
+        program: str,
+        mistakes: tuple[Mistake, ...],
+        ways: tuple[int, ...] = (),
+    ) -> None:
+        self.task, self.program, self.mistakes, self.ways = task, program, mistakes, ways
+        self.probes, self.right = drawn(task, seed)
+        self.results: dict[tuple[int, bool], Result] = {}
+
+    @cached_property
+    def answer(self) -> Any:
+        return combine(self.program, *self.mistakes, ways=self.ways)
+
+    def result(self, number: int, exact: bool = False) -> Result:
+        """What comes on a probe; exact: on the same numbers in float64."""
+        if (number, exact) not in self.results:
+            probe = self.probes[number]
+            probe = replace(probe, inputs=_precise(probe.inputs)) if exact else probe
+            self.results[number, exact] = run_probe(self.answer, self.task, probe)
+        return self.results[number, exact]
+
+    @cached_property
+    def wrong(self) -> frozenset[tuple[int, str]]:
+        seen = [self.result(number) for number in range(len(self.probes))]
+        return _wrong(self.task, self.probes, seen, self.right)
+
+    def explains(self, case: Case, names: set[str] | None = None) -> bool:
+        """Whether these mistakes return what was seen on all probes; of these results only."""
+        return all(self._explains(case, i, names) for i in range(len(self.probes)))
+
+    def number_explained(self, case: Case, names: set[str] | None = None) -> int:
+        """On how many probes they return what was seen: the more, the likelier among several."""
+        return sum(self._explains(case, i, names) for i in range(len(self.probes)))
+
+    def spares(self, names: Container[str]) -> bool:
+        """Whether they leave these results right."""
+        return not any(name in names for _number, name in self.wrong)
+
+    def raises(self, case: Case) -> bool:
+        """Whether they raise the very exceptions that were seen; others fit too easily."""
+        return all(self.result(i).error == seen.error for i, seen in enumerate(case.seen))
+
+    def agrees_on(self, case: Case, places: Iterable[tuple[int, str]]) -> bool:
+        """Whether they return what was seen in these places."""
+        return all(
+            _near(case.seen[i], self.result(i), name, self.probes[i].tolerance)
+            for i, name in places
+        )
+
+    def _explains(self, case: Case, number: int, names: set[str] | None) -> bool:
+        probe, seen = self.probes[number], case.seen[number]
+
+        def part(result: Result) -> Result:
+            return result if names is None else _only(names, [result])[0]
+
+        if not set(self.result(number).modified) <= set(seen.modified):
+            return False
+        if not probe.rough:
+            return agree(seen, part(self.result(number)), probe)
+        exact = part(self.result(number, exact=True))
+        return agree(seen, exact, probe) == agree(part(self.result(number)), exact, probe)
+
+
+@lru_cache(64)
+def trials(task: Task, seed: int) -> list[Trial]:
+    """Every mistake that is looked for, in each program of the task and each way to write it."""
+    return [
+        Trial(task, seed, program, (mistake,), (way,))
+        for program in task.programs
+        for mistake in task.mistakes(program)
+        for way in range(mistake.number_of_ways(program))
+    ]
+
+
+# --- What explains it -------------------------------------------------------------------------
+
+
+def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
+    """What explains all results; else what explains those that are not None; else each alone."""
+    fine = tuple(n for n in case.names if case.only([n]).first_difference() is None)
+    missing = tuple(n for n in case.names if _is_none(n, case))
+    verdict = replace(verdict, right=fine, missing=missing)
+    if missing and any(result.error for result in case.seen):  # what comes of nothing
+        return replace(verdict, difference=Difference("missing", case.probes[0]))
+    if trial := _explaining(case):
+        return _told(replace(verdict, right=(), missing=()), trial, case)
+    if missing:
+        written = set(case.names) - set(missing)
+        rest = case.only(written)
+        if (first := rest.first_difference()) is None:
+            return replace(verdict, difference=Difference("missing", case.probes[0]))
+        verdict = replace(verdict, difference=first)
+        if trial := _explaining(rest, written):
+            return _told(verdict, trial, rest)
+    return _each_alone(verdict, case) if len(case.names) > 1 else replace(verdict, right=())
+
+
+def _told(verdict: Verdict, trial: Trial, case: Case) -> Verdict:
+    """With these mistakes, and the inputs that were changed although they do not change them."""
+    own = {name for i in range(len(case.probes)) for name in trial.result(i).modified}
+    changed = dict.fromkeys(n for result in case.seen for n in result.modified if n not in own)
+    mistakes, program = tuple(trial.mistakes), trial.program
+    return replace(verdict, mistakes=mistakes, program=program, changed=tuple(changed))
+
+
+def _is_none(name: str, case: Case) -> bool:
+    """Whether a result is None wherever it was returned, and was to be something else."""
+    pairs = zip(case.seen, case.right, strict=True)
+    kinds = {(a.kinds[name], b.kinds.get(name)) for a, b in pairs if name in a.kinds}
+    return bool(kinds) and all(kind == "NoneType" != wanted for kind, wanted in kinds)
+
+
+def _explaining(case: Case, names: set[str] | None = None) -> Trial | None:
+    """The mistake that returns on all probes what was seen; failing that, several together."""
+    every = trials(case.task, case.seed)
+    if found := next((trial for trial in every if trial.explains(case, names)), None):
+        return found
+    return _together(case, every, names) if case.task.at_once > 1 else None
+
+
+def _together(case: Case, every: list[Trial], names: set[str] | None) -> Trial | None:
+    """Two mistakes that return what was seen, or as many as do not depend on each other.
+
+    Only those are tried of which each is wrong somewhere, and one wherever a result is wrong.
+    """
+    able = [trial for trial in every if trial.wrong & case.wrong]
+    able.sort(key=lambda trial: trial.number_explained(case, names), reverse=True)
+    sets: Iterable[tuple[Trial, ...]] = itertools.combinations(able, 2)
+    if case.task.at_once > 2:
+        sets = [_gathered(case, able)]
+    returned = any(name in case.seen[number].values for number, name in case.wrong)
+    covering = [of for of in sets if _cover(case, of)]
+    likely = sorted(covering, key=lambda of: _unlikely(case, of))
+    for of in likely[: case.task.pairs]:
+        with suppress(ValueError):  # they rewrite the same words
+            both = _both(sorted(of, key=every.index), case.seed)
+            if both.explains(case, names) and (returned or both.raises(case)):
+                return both
+    return None
+
+
+def _gathered(case: Case, able: list[Trial]) -> tuple[Trial, ...]:
+    """Mistakes that are wrong in different places, as the answer is there."""
+    chosen, left = list[Trial](), case.wrong
+    for trial in sorted(able, key=lambda trial: -len(trial.wrong)):
+        if trial.wrong <= left and trial.agrees_on(case, trial.wrong):
+            chosen, left = [*chosen, trial], left - trial.wrong
+    return tuple(chosen)
+
+
+def _cover(case: Case, of: Sequence[Trial]) -> bool:
+    """Whether mistakes of one program, no two of one name, are wrong wherever the answer is."""
+    one = len({trial.program for trial in of}) == 1
+    different = len({trial.mistakes for trial in of}) == len(of)
+    return one and different and case.wrong <= frozenset().union(*(trial.wrong for trial in of))
+
+
+def _unlikely(case: Case, of: Sequence[Trial]) -> bool:
+    """Whether the answer is not as one of them where that alone is wrong."""
+    wrong = Counter(place for trial in of for place in trial.wrong)
+    alone = {place for place, count in wrong.items() if count == 1 and place[1] in case.names}
+    return not all(trial.agrees_on(case, sorted(trial.wrong & alone)[:3]) for trial in of)
+
+
+def _both(of: Sequence[Trial], seed: int) -> Trial:
+    mistakes = [mistake for trial in of for mistake in trial.mistakes]
+    ways = [way for trial in of for way in trial.ways]
+    return Trial(of[0].task, seed, of[0].program, tuple(mistakes), tuple(ways))
+
+
+def _each_alone(verdict: Verdict, case: Case) -> Verdict:
+    """With the mistake that explains a wrong result by itself, for each for which just one does.
+
+    It must leave right what is right.
+    """
+    alone = {}
+    for name in case.names:
+        if name not in (*verdict.right, *verdict.missing) and _came(name, case):
+            part, every = case.only([name]), trials(case.task, case.seed)
+            able = {
+                trial.mistakes: trial
+                for trial in every
+                if trial.explains(part, {name}) and trial.spares(verdict.right)
+            }
+            if len(able) == 1 and part.wrong:
+                ((alone[name], trial),) = able.items()
+                verdict = replace(verdict, program=trial.program)
+    made = tuple(dict.fromkeys(mistake for some in alone.values() for mistake in some))
+    return replace(verdict, alone=alone, mistakes=made) if made else verdict
+
+
+def _came(name: str, case: Case) -> bool:
+    """Whether a result was returned on all probes: what an exception has prevented says nothing."""
+    pairs = zip(case.seen, case.right, strict=True)
+    return all(name in seen.values for seen, right in pairs if name in right.values)
+
+
+# --- Whether two results agree ----------------------------------------------------------------
+
+
+def _precise(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v.astype(float) if isinstance(v, np.ndarray) else v for k, v in inputs.items()}
+
+
+# what libraries raise, now this and now that, for an array or a layer that does not fit
+MISFITS = {"AxisError", "IndexError", "RuntimeError", "TypeError", "ValueError"}
+
+
+def agree(a: Result, b: Result, probe: Probe) -> bool:
+    """Whether two results on a probe are the same, or fail in the same way."""
+    return (
+        _failure(a) == _failure(b)
+        and a.values.keys() == b.values.keys()
+        and all((a.kinds[k] == "NoneType") == (b.kinds[k] == "NoneType") for k in a.values)
+        and all(distance(a.values[k], b.values[k]) <= probe.tolerance for k in a.values)
+    )
+
+
+def _failure(result: Result) -> str:
+    """Whether and how it failed, the misfits being of one kind; after its first value most are."""
+    name = result.error.split(":")[0]
+    late = bool(name and result.values) and name != "AttributeError"
+    return "misfit" if late or name in MISFITS else name
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference, relative to the largest number of b; inf if not comparable."""
+    if a.shape != b.shape:
+        return np.inf
+    if a.dtype.kind not in "iuf" or b.dtype.kind not in "iuf":
+        return 0.0 if a.dtype.kind == b.dtype.kind and np.array_equal(a, b) else np.inf
+    a, b = a.astype(float), b.astype(float)
+    finite = np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return np.inf
+    gap = np.abs(a[finite] - b[finite]).max(initial=0)
+    return gap / max(np.abs(b[finite]).max(initial=0), 1e-3) if np.isfinite(gap) else np.inf
+
+
+def _difference(task: Task, probe: Probe, seen: Result, right: Result) -> Difference | None:
+    """What first differs from the reference, from the coarsest to the finest."""
+    for name, expected in right.values.items():
+        if name not in seen.values:
+            break
+        kinds = seen.kinds.get(name), right.kinds[name]
+        if kinds[0] != kinds[1]:
+            return Difference("type", probe, name, *kinds)
+        came = seen.values[name]
+        free = name in task.any_dtype
+        if what := _array_difference(came, expected, probe, name in task.rows, free):
+            return Difference(what, probe, name, came, expected)
+    if seen.error:
+        return Difference("error", probe, came=seen.error)
+    if seen.values.keys() != right.values.keys():
+        return Difference("results", probe, "", seen.kinds, right.kinds)
+    if seen.modified:
+        return Difference("modified", probe, ", ".join(seen.modified))
+    return None
+
+
+def _array_difference(
+    came: np.ndarray, expected: np.ndarray, probe: Probe, rows: bool, free: bool
+) -> str:
+    if expected.dtype.kind != "f":
+        return "" if distance(came, expected) == 0 else "values"
+    if came.shape != expected.shape:
+        return "shape"
+    if came.dtype != expected.dtype and not (free and came.dtype.kind == "f"):
+        return "dtype"
+    if distance(came, expected) <= probe.tolerance:
+        return ""
+    if came.ndim and not np.isfinite(came).all():  # a number shows by itself that it is infinite
+        return "nan"
+    if rows and first_row(came, expected, probe.tolerance) is not None:
+        return "statistics"
+    return "values"
+
+
+def first_row(came: np.ndarray, expected: np.ndarray, tolerance: float) -> tuple[int, ...] | None:
+    """The first token whose mean or variance is not the expected one."""
+    off = [abs(f(came, axis=-1) - f(expected, axis=-1)) > tolerance for f in (np.mean, np.var)]
+    return next(iter(map(tuple, np.argwhere(off[0] | off[1]).tolist())), None)

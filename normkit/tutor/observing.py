@@ -1,0 +1,198 @@
+"""First half of a task: run the student's object on the probe inputs and keep plain arrays.
+
+What it returns, an `Observation`, can travel as bytes, so that the second half, judging, may live
+in another process, out of reach of the student's code.
+"""
+
+import io
+import json
+import linecache
+import re
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field, replace
+from traceback import walk_tb
+from typing import Any
+
+import numpy as np
+
+from normkit.tutor.by_hand import is_a_students, named_in, watching
+from normkit.tutor.tasks import Probe, Task, find
+
+LARGEST = 10_000  # numbers kept of one result
+LINES, LONGEST = 20, 4000  # kept of what is printed: lines, characters
+
+
+@dataclass
+class Result:
+    """What one probe returned: arrays and the kinds of object they were, an error, side effects.
+
+    line: the student's line that raised the error; shapes: those of the arrays that it names.
+    """
+
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+    error: str = ""
+    modified: list[str] = field(default_factory=list)
+    line: str = ""
+    shapes: dict[str, str] = field(default_factory=dict)
+    printed: str = ""
+
+
+PLAIN = "kinds", "error", "modified", "line", "shapes", "printed"  # what is no array
+
+
+@dataclass
+class Observation:
+    """The results of an answer on all probes: plain data, which travels without pickle.
+
+    ready_made: what it calls although the task asks to build it.
+    """
+
+    results: list[Result]
+    ready_made: list[str] = field(default_factory=list)
+
+    def to_bytes(self) -> bytes:
+        arrays: dict[str, Any] = {  # Any: savez has an option that is no array
+            f"{i}/{k}": v for i, r in enumerate(self.results) for k, v in r.values.items()
+        }
+        results = [{k: getattr(r, k) for k in PLAIN} for r in self.results]
+        facts = {"results": results, "ready_made": self.ready_made}
+        file = io.BytesIO()
+        np.savez(file, facts=np.array(json.dumps(facts)), **arrays)
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Observation":
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            facts = json.loads(str(file["facts"]))
+            results = [Result(**of_one) for of_one in facts["results"]]
+            for key in file.files:
+                if key != "facts":
+                    index, name = key.split("/", 1)
+                    results[int(index)].values[name] = file[key]
+        return cls(results, facts["ready_made"])
+
+
+def observe(
+    answer: Any, task: Task | str, seed: int = 0, probes: Sequence[Probe] | None = None
+) -> Observation:
+    """Run an answer on the probes of a task. Never raises, whatever the answer does.
+
+    probes: those of the seed, where they are drawn elsewhere: some need what is not installed here.
+    """
+    task = find(task)
+    results: list[Result] = []
+    ready_made: list[str] = []
+    for probe in task.draw(seed) if probes is None else probes:
+        interrupted = results and results[-1].error.startswith("KeyboardInterrupt")
+        with watching(task.by_hand, ready_made), redirect_stdout(Printed()) as printed:
+            result = results[-1] if interrupted else run_probe(answer, task, probe)
+        results.append(replace(result, printed=printed.text()))
+    found = [*named_in(answer, task.by_hand), *ready_made]
+    return Observation(results, list(dict.fromkeys(found)))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread: on tensors so small the others would only wait."""
+    torch: Any = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 0
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if torch:
+            torch.set_num_threads(before)
+
+
+def run_probe(answer: Any, task: Task, probe: Probe) -> Result:
+    """What an answer does with one probe, whatever that is."""
+    result = Result()
+    given = {name: _copy(value) for name, value in probe.inputs.items()}
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            for name, value in task.use(answer, **given):
+                result.kinds[name] = _kind(value)
+                result.values[name] = _plain(value)
+    except BaseException as error:  # SystemExit and KeyboardInterrupt too: this is not our code
+        result.error = _describe(error)
+        result.line, result.shapes = _raised_in(error)
+    result.modified = [k for k, v in probe.inputs.items() if not _same(v, given[k])]
+    return result
+
+
+class Printed(io.StringIO):
+    """Takes what a student prints, and keeps the beginning."""
+
+    def write(self, text: str) -> int:
+        return super().write(text) if self.tell() < LONGEST else len(text)
+
+    def text(self) -> str:
+        return "\n".join(self.getvalue().splitlines()[:LINES])[:LONGEST]
+
+
+def _raised_in(error: BaseException) -> tuple[str, dict[str, str]]:
+    """The last line of a student's code that an error came through, and the shapes met there."""
+    found = [at for at in walk_tb(error.__traceback__) if is_a_students(at[0])]
+    if not found:
+        return "", {}
+    frame, number = found[-1]
+    line = linecache.getline(frame.f_code.co_filename, number).strip()
+    names = dict.fromkeys(re.findall(r"[^\W\d]\w*", line))
+    return line[:200], {
+        n: str(s) for n in names if (s := _shape(frame.f_locals.get(n))) is not None
+    }
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The shape of an array or a tensor, of no other class: nothing of a student's runs."""
+    plain = type(value) is np.ndarray or type(value).__module__.startswith("torch")
+    shape = getattr(value, "shape", None) if plain else None
+    return tuple(shape) if isinstance(shape, tuple) else None
+
+
+def _copy(value):
+    return np.copy(value, order="K") if isinstance(value, np.ndarray) else value
+
+
+def _same(before, after):
+    return not isinstance(before, np.ndarray) or bool(np.array_equal(before, after))
+
+
+def _kind(value: Any) -> str:
+    """The name of the type, with the subclasses of a type that will do under its name."""
+    for kind in (np.ndarray, bool):
+        if isinstance(value, kind):
+            return kind.__name__
+    if isinstance(value, (tuple, list)):
+        return f"{type(value).__name__}[{len(value)}]"
+    return "bool" if isinstance(value, np.bool_) else type(value).__name__
+
+
+def _plain(value: Any) -> np.ndarray:
+    """A copy as a plain array; of what holds no numbers, only the kind is kept."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    if not isinstance(value, (np.ndarray, np.generic, bool, int, float, str)):
+        return np.array([], dtype=str)
+    array = np.array(value, subok=False)
+    if array.dtype.kind not in "biufU":
+        raise TypeError(f"an array of dtype {array.dtype} was returned, not of numbers")
+    if array.size > LARGEST:
+        raise ValueError(f"an array of shape {array.shape} was returned, far too large")
+    return array
+
+
+def _describe(error: BaseException) -> str:
+    try:
+        text = " ".join(str(error).split())
+    except BaseException:
+        text = ""
+    name = type(error).__name__
+    return f"{name}: {textwrap.shorten(text, 200, placeholder='…')}" if text else name

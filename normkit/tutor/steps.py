@@ -1,0 +1,65 @@
+"""The intermediate values of the right program, for a student whose mistake nobody knows."""
+
+import sys
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from normkit.tutor.judging import SMALL, Difference
+from normkit.tutor.mistakes import combine
+from normkit.tutor.observing import run_probe
+from normkit.tutor.tasks import Task
+
+SHOWN = 6  # values
+
+
+def steps(task: Task, found: Difference) -> dict[str, Any]:
+    """What the first program of a task computes on the way to a difference, by name.
+
+    Of a large array that has the shape of the result, or keeps its axes, the row that differs.
+    """
+    place = _place(found)
+    kept = {name: _row(value, found, place) for name, value in _locals(task, found).items()}
+    small = {name: value for name, value in kept.items() if 0 < np.size(value) <= SMALL}
+    return dict(list(small.items())[:SHOWN])
+
+
+def _locals(task: Task, found: Difference) -> dict[str, np.ndarray]:
+    """The variables of the right program, its arguments aside, when it first returns."""
+    program, seen = task.programs[0], list[dict[str, Any]]()
+
+    def witness(frame: FrameType, event: str, _returned: Any) -> None:
+        if event == "return" and not seen and frame.f_code.co_filename.startswith(f"<{program}:"):
+            code = frame.f_code
+            if code.co_name in (program.rpartition("/")[2], "forward"):
+                arguments = code.co_varnames[: code.co_argcount]
+                seen.append({k: v for k, v in frame.f_locals.items() if k not in arguments})
+
+    before = sys.getprofile()
+    answer = combine(program)
+    sys.setprofile(witness)
+    try:
+        run_probe(answer, task, found.probe)
+    finally:
+        sys.setprofile(before)
+    return {name: value for name, v in (seen[0] if seen else {}).items() if _is_array(value := v)}
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.floating)) or hasattr(value, "detach")
+
+
+def _place(found: Difference) -> tuple[int, ...]:
+    """Where the result first differs, its last axis aside."""
+    if found.what == "shape" or np.ndim(found.expected) < 2:
+        return ()
+    gap = np.where(np.isfinite(found.came), np.abs(found.came - found.expected), np.inf)
+    wrong = np.argwhere(gap > found.probe.tolerance)
+    return tuple(wrong[0][:-1]) if len(wrong) else ()
+
+
+def _row(value: Any, found: Difference, place: tuple[int, ...]) -> np.ndarray:
+    value = np.asarray(value.detach() if hasattr(value, "detach") else value)
+    fits = value.ndim == np.ndim(found.expected) and value.size > SMALL
+    return value[place] if fits and value.shape[:-1] == np.shape(found.expected)[:-1] else value

@@ -1,0 +1,136 @@
+"""Exceptions in words: what the usual ones of Python, NumPy and PyTorch mean to a student."""
+
+import re
+from collections.abc import Callable
+
+from normkit.messages import N_
+
+FIT = N_(
+    "Shapes fit if, read from the right, their lengths are equal or one of them is 1. A mean taken "
+    "with keepdims=True keeps its axis, with length 1."
+)
+OUTSIDE = N_("The axis {0} does not exist: the array has {1} axes. The last one is axis=-1.")
+INSIDE = N_("The axis {2} does not exist: only {0} to {1} do. The last one is axis=-1.")
+ARGUMENT = N_(
+    "The function has no argument {0}. In NumPy they are called axis, keepdims, ddof; in PyTorch "
+    "dim, keepdim, correction."
+)
+INDEX = N_("The index {0} is too large: along axis {1} there are only {2} entries, counted from 0.")
+LISTED = N_("An index is too large for the list: the entries are counted from 0.")
+HOLDER = N_("A {0} only holds layers and cannot be called: call each of its layers in a loop.")
+PARAMETER = N_(
+    "A parameter can only be replaced by another: wrap the tensor in torch.nn.Parameter, or change "
+    "its values with .data.copy_(...)."
+)
+LAYER = N_("A layer of PyTorch is needed here, but this is a {0}.")
+INDICES = N_("There are more indices than the array has axes.")
+LIST = N_(
+    "This is a {0}, which has no {1}. If you meant what arrays and tensors have: make it an array "
+    "first."
+)
+SEQUENCE = N_("A list cannot be multiplied by such a number: make it an array first.")
+NOTHING = N_(
+    "A value is None here. A function without return gives None; and .grad is None before "
+    "backward() and after zero_grad()."
+)
+NAME = N_(
+    "The name {0} is not known here: it is misspelt, or belongs to another function. What a layer "
+    "keeps is called self.{0} in its methods."
+)
+UNSET = N_("The variable {0} is used before anything is assigned to it, or only in another branch.")
+HEAD = N_(
+    "The function is called with other arguments than it takes. Keep its first line as the "
+    "notebook gives it; in a class, the first argument of a method is self."
+)
+OPERANDS = N_("The operation {0} does not work between {1} and {2}.")
+ZERO = N_("Something is divided by 0.")
+ENDLESS = N_("The function calls itself, directly or through another, without end.")
+WHOLE = N_(
+    "An operation in place, such as x -= ..., writes numbers with decimals into an array of "
+    "integers, and changes the caller's array. Make a new one: x = x - ..."
+)
+INIT = N_("super().__init__() is missing: it must be the first line of __init__ of every layer.")
+ATTRIBUTE = N_(
+    "{0} has no attribute {1}. In your own layer, what it keeps is set in __init__: self.{1} = ..."
+)
+MODULE = N_("{0} has no {1}: misspelt, or a function of the other library.")
+KEYS = N_(
+    "The names of the parameters and buffers are not those of the statement: weights {0} cannot be "
+    "loaded. Compare list(layer.state_dict())."
+)
+SIZE = N_("{0} has the shape {2}, but weights of shape {1} are to be loaded into it.")
+LEAF = N_(
+    "An operation in place, such as x -= ..., changes a tensor that the backward pass still needs. "
+    "Make a new one: x = x - ... To set a parameter, write with torch.no_grad(): above."
+)
+GRAPH = N_(
+    "No gradient can flow back: detach(), .data, no_grad() or a way through NumPy has cut the "
+    "graph."
+)
+PRODUCT = N_("The matrices {0} and {1} cannot be multiplied: the inner lengths differ.")
+DTYPES = N_("Tensors of different dtypes meet: convert one of them, with .to(x.dtype).")
+SINGLE = N_("An array with several numbers stands where a single number is needed.")
+TRUTH = N_(
+    "A comparison of arrays gives an array of True and False, which is neither. Say which is "
+    "meant: .all() or .any()."
+)
+RESHAPE = N_("{0} and {1} do not hold equally many numbers: the array cannot be reshaped so.")
+INTEGERS = N_("A mean of integers is asked for: convert to a floating-point dtype first.")
+CALL = N_(
+    "A {0} is called like a function: an operator or a comma is missing, or a name is reused."
+)
+SUBSCRIPT = N_("Square brackets follow a {0}, which has no entries.")
+ASSERTED = N_("An assertion in your own code fails.")
+KEY = N_("There is no key {0}.")
+INSTALL = N_("{0} is not installed here: pip install {0}")
+
+COMMON = (  # what an exception says, and what that means
+    (r"could not be broadcast|broadcast shape|must match the size of tensor", FIT),
+    (r"axis (-?\d+) is out of bounds for array of dimension (\d+)", OUTSIDE),
+    (r"expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)", INSIDE),
+    (r"unexpected keyword argument '(\w+)'", ARGUMENT),
+    (r"index (-?\d+) is out of bounds for (?:axis|dimension) (\d+) with size (\d+)", INDEX),
+    (r"too many indices", INDICES),
+    (r"(?:list|tuple) index out of range", LISTED),
+    (r"Module \[(\w+)\] is missing the required", HOLDER),
+    (r"cannot assign '[\w.]+' (?:object )?as parameter", PARAMETER),
+    (r"([\w.]+) is not a Module subclass", LAYER),
+    (r"'(list|tuple|int|float|dict|str)' object has no attribute '(\w+)'", LIST),
+    (r"NoneType", NOTHING),
+    (r"name '(\w+)' is not defined", NAME),
+    (r"local variable '(\w+)'", UNSET),
+    (r"positional arguments? but|required positional arguments?|multiple values for", HEAD),
+    (r"received an invalid combination of arguments", HEAD),
+    (r"unsupported operand type\(s\) for (.+?): '([\w.]+)' and '([\w.]+)'", OPERANDS),
+    (r"can't multiply sequence by non-int", SEQUENCE),
+    (r"^ZeroDivisionError", ZERO),
+    (r"^RecursionError", ENDLESS),
+    (r"Cannot cast ufunc|can't be cast to the desired output type", WHOLE),
+    (r"Module\.__init__\(\) call|no attribute '_(?:buffers|parameters|modules|\w+_hooks)'", INIT),
+    (r"module '([\w.]+)' has no attribute '(\w+)'", MODULE),
+    (r"'(\w+)' object has no attribute '(\w+)'", ATTRIBUTE),
+    (r"(?:Missing|Unexpected) key\(s\) in state_dict: (.+?)\.(?: |$)", KEYS),
+    (r"size mismatch for ([\w.]+): .*shape (.+?) from .*model is (.+?)\.(?: |$)", SIZE),
+    (r"leaf Variable|modified by an inplace operation", LEAF),
+    (r"does not require grad and does not have a grad_fn", GRAPH),
+    (r"shapes cannot be multiplied \((\S+) and (\S+)\)", PRODUCT),
+    (r"expected scalar type|must have the same dtype|same dtype, but got", DTYPES),
+    (r"can be converted to (?:a )?(?:Python )?scalar|setting an array element", SINGLE),
+    (r"truth value of an array|Boolean value of Tensor", TRUTH),
+    (r"cannot reshape array of size (\d+) into shape (.+)", RESHAPE),
+    (r"shape '(.+?)' is invalid for input of size (\d+)", RESHAPE),
+    (r"could not infer output dtype|must be either a floating point", INTEGERS),
+    (r"'([\w.]+)' object is not callable", CALL),
+    (r"'([\w.]+)' object is not subscriptable", SUBSCRIPT),
+    (r"^AssertionError", ASSERTED),
+    (r"^KeyError: (.+)", KEY),
+    (r"No module named '(\w+)", INSTALL),
+)
+
+
+def meaning(error: str, translate: Callable[[str], str]) -> str:
+    """What an exception, given as `Name: what it says`, means; nothing if it is not a usual one."""
+    for pattern, sentence in COMMON:
+        if found := re.search(pattern, error):
+            return translate(sentence).format(*found.groups())
+    return ""

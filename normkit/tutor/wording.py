@@ -1,0 +1,247 @@
+"""A verdict in words: what is wrong, the numbers that show it, and where to read on."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from normkit.messages import N_, book, columns, translator
+from normkit.tutor.judging import SMALL, Verdict, first_row
+from normkit.tutor.steps import steps
+from normkit.tutor.troubles import meaning
+
+Translate = Callable[[str], str]
+
+WIDTH = 88
+LISTED = 4  # results that are listed by name
+NUMBERS = {"nan", "statistics", "values"}  # differences that two arrays show
+MODIFIED = N_("Changed in place: {name}. The caller still needs it: work on a copy.")
+SENTENCES = {
+    "type": N_("The type of {name} is {came} instead of {expected}."),
+    "results": N_("Returned: {came}. Expected: {expected}."),
+    "shape": N_("The shape of {name} is {came} instead of {expected}."),
+    "dtype": N_("The dtype of {name} is {came} instead of {expected}."),
+    "nan": N_("There are infinite values or nan in {name}."),
+    "statistics": N_(
+        "Token {token} of {name} has mean {mean} and variance {var}; expected: mean {right_mean} "
+        "and variance {right_var}."
+    ),
+    "modified": MODIFIED,
+}
+MISSING = N_(
+    "None instead of a result: {names}. It is not written yet, or not returned; or, if it is a "
+    "gradient, none arrives there."
+)
+UNTOUCHED = N_("It still says raise NotImplementedError: put your own code in its place.")
+UNKNOWN = N_(
+    "No mistake that the course knows explains this, nor do two together. Redo the worked example "
+    "of the task by hand and print each of your steps: where do they part?"
+)
+RAISED = N_("An exception was raised: {came}")
+RAISED_IN = N_("This line raises {came}")
+STEPS = N_("Right values on the way there:")
+PRINTED = N_("What you printed there:")
+SOLID = "\0"  # a space at which no line breaks
+# where a line may end: at a space, and between two Chinese characters
+HAN = "\u2e80-\u2fff\u3040-\u9fff"
+PIECE = re.compile(
+    rf"[ \n]*[（《“]*(?:[{HAN}]|[^ \n，。、；：！？（）《》{HAN}]+|.)[，。、；：！？）》”]*"
+)
+
+
+def explain(verdict: Verdict, language: str = "en") -> str:
+    """The verdict in words; at most about ten lines, and those that show steps and prints."""
+    _ = translator(language)
+    if verdict.passed:
+        many = _("✓ {task}: right in all {count} checks.")
+        text = many if verdict.count > 1 else _("✓ {task}: right.")
+        return text.format(task=verdict.task.name, count=verdict.count)
+    lines = [_("✗ {task}: not right yet.").format(task=verdict.task.name)]
+    lines += [*_progress(verdict, _), *_advice(verdict, _)]
+    if verdict.first.what not in ("ready_made", "missing") and not verdict.untouched:
+        lines += _evidence(verdict, _)
+    if not verdict.mistakes:
+        lines += [*_steps(verdict, _), *_printed(verdict, _)]
+    lines += [_("Read on: {address}").format(address=_address(verdict, language))]
+    return "\n".join(lines)
+
+
+def _listed(names: Sequence[str], _: Translate) -> str:
+    return ", ".join([*map(_, names[:LISTED]), *["…"] * (len(names) > LISTED)])
+
+
+def _progress(verdict: Verdict, _: Translate) -> list[str]:
+    """What is right already, and what is missing."""
+    lines = []
+    if verdict.right:
+        lines.append(_("Right already: {names}.").format(names=_listed(verdict.right, _)))
+    if verdict.missing:
+        lines.append(_(MISSING).format(names=_listed(verdict.missing, _)))
+    return [line for text in lines for line in _wrap(text)]
+
+
+def _advice(verdict: Verdict, _: Translate) -> list[str]:
+    found = verdict.first
+    if verdict.untouched:
+        return _wrap(_(UNTOUCHED))
+    if found.what == "ready_made":
+        text = _("{name} does this for you. Write it yourself: the task says what is not allowed.")
+        return _wrap(text.format(name=found.name))
+    if verdict.alone:
+        return _advice_alone(verdict, _)
+    messages = [_(mistake.message) for mistake in verdict.mistakes]
+    if verdict.changed:
+        messages.append(_(MODIFIED).format(name=", ".join(verdict.changed)))
+    if len(messages) > 1:
+        messages = [f"{i}. {message}" for i, message in enumerate(messages, 1)]
+        messages.insert(0, _("Together, these mistakes explain all results:"))
+    if not messages and found.what in NUMBERS:
+        messages = [_(UNKNOWN)]
+    return [line for message in messages for line in _wrap(message)]
+
+
+def _advice_alone(verdict: Verdict, _: Translate) -> list[str]:
+    """What each mistake explains by itself."""
+    of: dict[Any, list[str]] = {}
+    for name, mistakes in verdict.alone.items():
+        of.setdefault(mistakes, []).append(name)
+    lines = []
+    for mistakes, names in of.items():
+        lines += _wrap(_("{name}, looked at alone:").format(name=_listed(names, _)))
+        lines += [line for mistake in mistakes for line in _wrap(_(mistake.message))]
+    return lines
+
+
+def _evidence(verdict: Verdict, _: Translate) -> list[str]:
+    """The input on which it shows first, and what came there instead of what."""
+    found = verdict.first
+    inputs = [
+        text.replace(" ", SOLID) if len(text) <= WIDTH else text
+        for text in telling(found.probe.inputs)
+    ]
+    place = _("First seen on: {input}").format(input=" · ".join([_(found.probe.name), *inputs]))
+    lines = _wrap(place)
+    if found.what == "error":
+        return lines + _trouble(verdict, _)
+    lines += _told(verdict, _)
+    if found.what in NUMBERS:
+        lines += _numbers(_(found.name), found.came, found.expected, _("expected"))
+    return lines
+
+
+def _trouble(verdict: Verdict, _: Translate) -> list[str]:
+    """The student's line that raised, the shapes met there, and what the exception means."""
+    came, seen = verdict.first.came, verdict.seen
+    lines = _wrap(_(RAISED_IN if seen.line else RAISED).format(came=came))
+    lines += [f"  {seen.line}"] if seen.line else []
+    if seen.shapes:
+        shapes = ", ".join(f"{name} {shape}" for name, shape in seen.shapes.items())
+        lines += _wrap(_("Shapes there: {shapes}").format(shapes=shapes))
+    known = "" if verdict.mistakes else meaning(came, _)
+    return lines + (_wrap(known) if known else [])
+
+
+def _told(verdict: Verdict, _: Translate) -> list[str]:
+    """A sentence about the difference, unless two arrays say the same."""
+    found = verdict.first
+    facts = {"name": _(found.name), "came": found.came, "expected": found.expected}
+    if found.what in ("shape", "dtype"):
+        facts |= {key: getattr(facts[key], found.what) for key in ("came", "expected")}
+    if found.what == "results":
+        facts |= {key: _kinds(facts[key], _) for key in ("came", "expected")}
+    told = found.what in SENTENCES and not verdict.mistakes  # whose messages say it
+    told |= found.what not in {*NUMBERS, "modified"}
+    if found.what == "statistics":
+        facts |= _statistics(found.came, found.expected, found.probe.tolerance)
+        told &= any(facts[name] != facts[f"right_{name}"] for name in ("mean", "var"))
+    return _wrap(_(SENTENCES[found.what]).format(**facts)) if told else []
+
+
+def _steps(verdict: Verdict, _: Translate) -> list[str]:
+    """What the right program computes on the way, where numbers differ."""
+    found = verdict.first
+    if found.what not in {*NUMBERS, "shape"} or not (done := steps(verdict.task, found)):
+        return []
+    width = max(map(len, done))
+    shown = [f"  {name:{width}} {_show(value, 4)}" for name, value in done.items()]
+    return [_(STEPS), *shown]
+
+
+def _printed(verdict: Verdict, _: Translate) -> list[str]:
+    printed = verdict.seen.printed.splitlines()
+    return [_(PRINTED), *(f"  {line}" for line in printed)] if printed else []
+
+
+def _kinds(results: Mapping[str, str], _: Translate) -> str:
+    return ", ".join(f"{_(name)} ({kind})" for name, kind in results.items()) or _("nothing")
+
+
+def telling(inputs: Mapping[str, Any]) -> list[str]:
+    """The inputs as text, constant arrays and eps aside; if that is too much, the shape of x."""
+    arrays = {name: v for name, v in inputs.items() if isinstance(v, np.ndarray)}
+    told = {name: _show(v, 4) for name, v in arrays.items() if v.size < 2 or np.ptp(v) > 0}
+    if sum(map(len, told.values())) > 1.5 * WIDTH:
+        name = "x" if "x" in arrays else next(iter(arrays))
+        told = {f"{name}.shape": str(arrays[name].shape)}
+    numbers = {name: v for name, v in inputs.items() if type(v) in (int, float) and name != "eps"}
+    told |= {name: _show(number, 4) for name, number in numbers.items()}
+    return [f"{name} = {text}" for name, text in told.items()]
+
+
+def _wrap(text: str) -> list[str]:
+    """Lines of at most WIDTH columns, of which none begins with a punctuation mark."""
+    lines = [""]
+    for piece in PIECE.findall(text):
+        if lines[-1] and columns(lines[-1] + piece) > WIDTH:
+            lines.append("")
+        lines[-1] += piece if lines[-1] else piece.lstrip(" \n")
+    return [line.replace(SOLID, " ") for line in lines]
+
+
+def _statistics(came: np.ndarray, expected: np.ndarray, tolerance: float) -> dict[str, Any]:
+    both: tuple[Callable[[np.ndarray], Any], ...] = np.mean, np.var
+    token = first_row(came, expected, tolerance) or ()  # there is one: such is the difference
+    moments = {
+        name: _show(moment(array[token]), 4)
+        for array, names in ((came, ("mean", "var")), (expected, ("right_mean", "right_var")))
+        for name, moment in zip(names, both, strict=True)
+    }
+    return {"token": ", ".join(map(str, token)) or 0, **moments}
+
+
+def _numbers(name: str, came: np.ndarray, expected: np.ndarray, label: str) -> list[str]:
+    name, *texts = compared(name, came, expected)
+    width = max(map(columns, (name, label)))  # Chinese characters take two columns
+    return [
+        f"  {t}{' ' * (width - columns(t))} {text}"
+        for t, text in zip((name, label), texts, strict=True)
+    ]
+
+
+def compared(name: str, came: np.ndarray, expected: np.ndarray) -> tuple[str, str, str]:
+    """Both arrays as text, or where they differ most; with as many digits as it takes to see it."""
+    if expected.size > SMALL:
+        gap = np.where(np.isfinite(came), np.abs(came - expected), np.inf)
+        worst = tuple(map(int, np.unravel_index(np.argmax(gap), gap.shape)))
+        space = " " if " " in name else ""  # after words
+        name, came, expected = f"{name}{space}{list(worst)}", came[worst], expected[worst]
+    digits = next((d for d in (4, 8) if _show(came, d) != _show(expected, d)), 16)
+    return name, _show(came, digits), _show(expected, digits)
+
+
+def _show(value: Any, digits: int) -> str:
+    """An array on one line, without trailing zeros."""
+
+    def number(x):
+        return np.format_float_positional(round(float(x), digits) + 0.0, trim="-")
+
+    text = np.array2string(np.asarray(value), separator=", ", formatter={"float_kind": number})
+    return " ".join(text.split())
+
+
+def _address(verdict: Verdict, language: str) -> str:
+    """The places in the book: those of the mistakes, or the chapter of the task."""
+    places = [f"{m.page}#{m.label}" for m in verdict.mistakes] or [verdict.task.chapter]
+    pages = (place.replace("#", ".html#") if "#" in place else f"{place}.html" for place in places)
+    return " · ".join(f"{book()}{language}/{page}" for page in dict.fromkeys(pages))

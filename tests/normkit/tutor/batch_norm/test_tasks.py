@@ -1,0 +1,1130 @@
+"""Batch normalisation as students write it: what is right passes, what is wrong is named."""
+
+import numpy as np
+import pytest
+import torch
+
+from normkit.tutor.judging import judge
+from normkit.tutor.observing import observe
+
+
+def judged(answer, part, seed=5):
+    return judge(observe(answer, f"batch_norm/{part}", seed), f"batch_norm/{part}", seed)
+
+
+def axes(x):
+    return tuple(axis for axis in range(x.ndim) if axis != 1)
+
+
+def wide(v, x):
+    """v lined up with the channels of x."""
+    return v.reshape((1, -1) + (1,) * (x.ndim - 2))
+
+
+# --- Right, in different styles ---------------------------------------------------------------
+
+
+def loops(x, gamma, beta, eps):
+    y = np.empty(x.shape, dtype=np.result_type(x, gamma))
+    for c in range(x.shape[1]):
+        values = x[:, c].ravel().tolist()
+        mean = sum(values) / len(values)
+        var = sum((value - mean) ** 2 for value in values) / len(values)
+        y[:, c] = (x[:, c] - mean) / (var + eps) ** 0.5 * gamma[c] + beta[c]
+    return y
+
+
+def rows(x, gamma, beta, eps):
+    last = np.moveaxis(x, 1, -1)
+    flat = last.reshape(-1, x.shape[1])
+    y = gamma * (flat - flat.mean(0)) / np.sqrt(flat.var(0) + eps) + beta
+    return np.moveaxis(y.reshape(last.shape), -1, 1)
+
+
+def einsum(x, gamma, beta, eps):
+    flat = x.reshape(*x.shape[:2], -1)
+    count = x.size // x.shape[1]
+    centred = flat - np.einsum("ncp->c", flat)[:, None] / count
+    var = np.einsum("ncp,ncp->c", centred, centred) / count
+    y = np.einsum("ncp,c->ncp", centred, gamma / np.sqrt(var + eps)) + beta[:, None]
+    return y.reshape(x.shape)
+
+
+def in_place_on_a_copy(x, gamma, beta, eps):
+    y = np.array(x, dtype=gamma.dtype)
+    y -= y.mean(axes(x), keepdims=True)
+    y /= np.sqrt(y.var(axes(x), keepdims=True) + eps)
+    y *= wide(gamma, x)
+    y += wide(beta, x)
+    return y
+
+
+def torch_inside(x, gamma, beta, eps):
+    gamma, beta = wide(torch.tensor(gamma), x), wide(torch.tensor(beta), x)
+    x = torch.tensor(x).to(gamma.dtype)
+    var, mean = torch.var_mean(x, axes(x), correction=0, keepdim=True)
+    return torch.addcmul(beta, gamma, (x - mean) * torch.rsqrt(var + eps)).numpy()
+
+
+def running_loops(x, gamma, beta, running_mean, running_var, momentum, eps):
+    new_mean, new_var = running_mean.copy(), running_var.copy()
+    for c in range(x.shape[1]):
+        values = x[:, c]
+        m = values.size
+        new_mean[c] = new_mean[c] * (1 - momentum) + values.mean() * momentum
+        new_var[c] += momentum * (values.var() * m / (m - 1) - new_var[c])
+    return loops(x, gamma, beta, eps), new_mean, new_var
+
+
+def functional(x, gamma, beta, eps):
+    gamma, beta = torch.tensor(gamma), torch.tensor(beta)
+    x = torch.tensor(x).to(gamma.dtype)
+    return torch.nn.functional.batch_norm(x, None, None, gamma, beta, True, eps=eps).numpy()
+
+
+def running_functional(x, gamma, beta, running_mean, running_var, momentum, eps):
+    given = [torch.tensor(a) for a in (running_mean, running_var, gamma, beta)]
+    x = torch.tensor(x).to(given[0].dtype)
+    y = torch.nn.functional.batch_norm(x, *given, True, momentum, eps)
+    return [tensor.numpy() for tensor in (y, *given[:2])]
+
+
+def scale_and_shift(x, gamma, beta, running_mean, running_var, eps):
+    a = gamma / np.sqrt(running_var + eps)
+    return x * wide(a, x) + wide(beta - a * running_mean, x)
+
+
+def inference_loops(x, gamma, beta, running_mean, running_var, eps):
+    y = np.zeros(x.shape, dtype=gamma.dtype)
+    for c, (mean, var) in enumerate(zip(running_mean, running_var, strict=True)):
+        y[:, c] = gamma[c] * (x[:, c] - mean) * (var + eps) ** -0.5 + beta[c]
+    return y
+
+
+def staged(dy, x, gamma, running_mean, running_var, training, eps):
+    """Through the variance, the mean and x itself, one after the other."""
+    mean, var = (x.mean(axes(x)), x.var(axes(x))) if training else (running_mean, running_var)
+    centred, r = x - wide(mean, x), wide(1 / np.sqrt(var + eps), x)
+    dgamma, dbeta = (dy * centred * r).sum(axes(x)), dy.sum(axes(x))
+    dxhat = wide(gamma, x) * dy
+    if not training:
+        return dxhat * r, dgamma, dbeta
+    m = x.size // x.shape[1]
+    dvar = wide((dxhat * centred * -0.5 * r**3).sum(axes(x)), x)
+    dmean = wide((-dxhat * r).sum(axes(x)), x) + dvar * -2 * wide(centred.mean(axes(x)), x)
+    return dxhat * r + dvar * 2 * centred / m + dmean / m, dgamma, dbeta
+
+
+def from_the_parameters(dy, x, gamma, running_mean, running_var, training, eps):
+    """dx from dgamma and dbeta, which are the two sums that it needs."""
+    if training:
+        running_mean, running_var = x.mean(axes(x)), x.var(axes(x))
+    r = 1 / np.sqrt(running_var + eps)
+    xhat = (x - wide(running_mean, x)) * wide(r, x)
+    dgamma, dbeta = np.sum(dy * xhat, axis=axes(x)), np.sum(dy, axis=axes(x))
+    m = x.size / x.shape[1]
+    taken = (wide(dbeta, x) + xhat * wide(dgamma, x)) / m if training else 0
+    return (wide(gamma * r, x) * (dy - taken)).astype(dy.dtype), dgamma, dbeta
+
+
+def autograd(dy, x, gamma, running_mean, running_var, training, eps):
+    dy, gamma, mean, var = map(torch.tensor, (dy, gamma, running_mean, running_var))
+    leaves = torch.tensor(x).to(dy.dtype), gamma, torch.zeros_like(gamma)
+    x, gamma, beta = (leaf.requires_grad_() for leaf in leaves)
+    y = torch.nn.functional.batch_norm(x, mean, var, gamma, beta, training, eps=eps)
+    y.backward(dy)
+    return tuple(leaf.grad.numpy() for leaf in (x, gamma, beta))
+
+
+def fold_by_probing(weight, bias, gamma, beta, running_mean, running_var, eps):
+    """What the two layers make of 0 and of each unit vector."""
+
+    def both(x):
+        z = x @ weight.T + (0 if bias is None else bias)
+        return gamma * (z - running_mean) / np.sqrt(running_var + eps) + beta
+
+    origin = both(np.zeros(weight.shape[1]))
+    return (both(np.eye(weight.shape[1])) - origin).T, origin
+
+
+def fold_with_diag(weight, bias, gamma, beta, running_mean, running_var, eps):
+    a = gamma * (running_var + eps) ** -0.5
+    bias = np.zeros(len(a)) if bias is None else bias
+    return np.diag(a) @ weight, (bias - running_mean) * a + beta
+
+
+class ByHand(torch.nn.Module):
+    """Buffers changed in place under no_grad."""
+
+    def __init__(self, channels, eps=1e-5, momentum=0.1):
+        super().__init__()
+        self.eps, self.momentum = eps, momentum
+        self.bias = torch.nn.Parameter(torch.zeros(channels))
+        self.weight = torch.nn.Parameter(torch.ones(channels))
+        self.make_statistics(channels)
+
+    def make_statistics(self, channels):
+        self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+
+    def update(self, mean, var, x):
+        self.num_batches_tracked += 1
+        share = self.momentum or 1 / self.num_batches_tracked.item()
+        m = x.numel() / x.shape[1]
+        with torch.no_grad():
+            self.running_mean.mul_(1 - share).add_(share * mean)
+            self.running_var.mul_(1 - share).add_(share * var * m / (m - 1))
+
+    def statistics(self, x):
+        if not self.training:
+            return self.running_mean, self.running_var
+        mean, var = x.mean(axes(x)), x.var(axes(x), correction=0)
+        self.update(mean, var, x)
+        return mean, var
+
+    def forward(self, x):
+        mean, var = self.statistics(x)
+        xhat = (x - wide(mean, x)) * torch.rsqrt(wide(var, x) + self.eps)
+        return wide(self.weight, x) * xhat + wide(self.bias, x)
+
+
+class Assigned(ByHand):
+    """Buffers replaced by new tensors."""
+
+    def update(self, mean, var, x):
+        self.num_batches_tracked = self.num_batches_tracked + 1
+        share = 1 / self.num_batches_tracked if self.momentum is None else self.momentum
+        self.running_mean = self.running_mean.lerp(mean.detach(), share)
+        self.running_var = self.running_var.lerp(x.detach().var(axes(x)), share)
+
+
+class Functional(ByHand):
+    def forward(self, x):
+        if self.training:
+            self.num_batches_tracked += 1
+        share = self.momentum or 1 / max(int(self.num_batches_tracked), 1)
+        statistics = self.running_mean, self.running_var, self.weight, self.bias
+        return torch.nn.functional.batch_norm(x, *statistics, self.training, share, self.eps)
+
+
+class Torch(torch.nn.modules.batchnorm._BatchNorm):
+    def _check_input_dim(self, x):
+        """Any number of axes."""
+
+
+# --- Right, and unusual -----------------------------------------------------------------------
+
+
+def by_channels(x):
+    """One row for each channel."""
+    return np.swapaxes(x, 0, 1).reshape(x.shape[1], -1)
+
+
+def back(rows, x):
+    return np.swapaxes(rows.reshape(x.shape[1], len(x), *x.shape[2:]), 0, 1)
+
+
+def in_float64(x, gamma, beta, eps):
+    return loops(x.astype(np.float64), gamma, beta, eps).astype(gamma.dtype)
+
+
+def transposed(x, gamma, beta, eps):
+    rows = by_channels(x)
+    rows = (rows.T - rows.mean(1)) / np.sqrt(rows.var(1) + eps) * gamma + beta
+    return back(rows.T, x)
+
+
+def comprehension(x, gamma, beta, eps):
+    def one(v, g, b):
+        return g * (v - np.average(v)) / np.sqrt(np.mean(np.square(v - np.average(v))) + eps) + b
+
+    return np.stack([one(x[:, c], gamma[c], beta[c]) for c in range(len(gamma))], axis=1)
+
+
+def case_by_case(x, gamma, beta, eps):
+    if x.ndim == 2:
+        return gamma * (x - x.mean(0)) / np.sqrt(x.var(0) + eps) + beta
+    over = (0, 2) if x.ndim == 3 else (0, 2, 3)
+    gamma, beta = (np.expand_dims(v, tuple(range(1, x.ndim - 1))) for v in (gamma, beta))
+    return gamma * (x - x.mean(over, keepdims=True)) / x_std(x, over, eps) + beta
+
+
+def x_std(x, over, eps):
+    return (x.var(over, keepdims=True) + eps) ** 0.5
+
+
+def covariance(x, gamma, beta, eps):
+    rows = by_channels(x)
+    var = np.array([np.cov(row, bias=True) for row in rows], dtype=gamma.dtype)
+    a = gamma / np.sqrt(var + eps)
+    centred = rows - rows.sum(1, keepdims=True) / rows.shape[1]
+    return back(np.diag(a) @ centred + beta[:, None], x).astype(gamma.dtype)
+
+
+def welford(x, gamma, beta, eps):
+    """Number by number, in Python's floats."""
+    y = np.empty(x.shape, gamma.dtype)
+    for c in range(x.shape[1]):
+        mean = squares = 0.0
+        for n, value in enumerate(x[:, c].ravel().tolist(), 1):
+            gap = value - mean
+            mean += gap / n
+            squares += gap * (value - mean)
+        y[:, c] = gamma[c] * (x[:, c] - mean) / (squares / n + eps) ** 0.5 + beta[c]
+    return y
+
+
+def running_lerp(x, gamma, beta, running_mean, running_var, momentum, eps):
+    """A list, and in float64 whatever comes."""
+    x = np.asarray(x, float)
+    y = in_place_on_a_copy(x, gamma.astype(float), beta.astype(float), eps)
+    gaps = x.mean(axes(x)) - running_mean, np.var(x, axes(x), ddof=1) - running_var
+    moved = [
+        old + momentum * gap for old, gap in zip((running_mean, running_var), gaps, strict=True)
+    ]
+    return [y, *moved]
+
+
+def running_zeros(x, gamma, beta, running_mean, running_var, momentum, eps):
+    """The new statistics are made with the default dtype."""
+    new_mean, new_var = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    for c, values in enumerate(by_channels(x)):
+        new_mean[c] = running_mean[c] * (1 - momentum) + momentum * values.mean()
+        squares = sum((value - values.mean()) ** 2 for value in values)
+        new_var[c] = running_var[c] * (1 - momentum) + momentum * squares / (len(values) - 1)
+    return transposed(x, gamma, beta, eps), new_mean, new_var
+
+
+def inference_zeros(x, gamma, beta, running_mean, running_var, eps):
+    y = np.zeros(x.shape)
+    for index in np.ndindex(x.shape):
+        c = index[1]
+        y[index] = gamma[c] * (x[index] - running_mean[c]) / (running_var[c] + eps) ** 0.5 + beta[c]
+    return y
+
+
+def inference_last(x, gamma, beta, running_mean, running_var, eps):
+    y = gamma * (np.moveaxis(x, 1, -1) - running_mean) / np.sqrt(running_var + eps) + beta
+    return np.moveaxis(y, -1, 1)
+
+
+def inference_matrix(x, gamma, beta, running_mean, running_var, eps):
+    a = np.diag(gamma / np.sqrt(running_var + eps))
+    return np.einsum("cd,nd...->nc...", a, x - wide(running_mean, x)) + wide(beta, x)
+
+
+def jacobians(dy, x, gamma, running_mean, running_var, training, eps):
+    """The matrix of the derivatives of each channel, times the gradient at its output."""
+    if not training:
+        return staged(dy, x, gamma, running_mean, running_var, False, eps)
+    rows, given = by_channels(x), by_channels(dy)
+    centred, m = rows - rows.mean(1, keepdims=True), rows.shape[1]
+    dx, dgamma = np.zeros(rows.shape), np.zeros(len(gamma))
+    for c, row in enumerate(centred):
+        root = np.sqrt((row**2).mean() + eps)
+        xhat = row / root
+        matrix = (np.eye(m) - 1 / m - np.outer(xhat, xhat) / m) * gamma[c] / root
+        dx[c], dgamma[c] = matrix @ given[c], given[c] @ xhat
+    return back(dx, x), dgamma, given.sum(1)
+
+
+def nine_steps(dy, x, gamma, running_mean, running_var, training, eps):
+    """The computational graph, node by node."""
+    if training:
+        running_mean, running_var = x.mean(axes(x)), x.var(axes(x))
+    xmu, sqrtvar = x - wide(running_mean, x), wide(np.sqrt(running_var + eps), x)
+    ivar, m = 1 / sqrtvar, x.size / x.shape[1]
+    dbeta, dgamma = dy.sum(axes(x)), np.sum(dy * xmu * ivar, axes(x))
+    dxhat = dy * wide(gamma, x)
+    dxmu1 = dxhat * ivar
+    if not training:
+        return dxmu1, dgamma, dbeta
+    divar = np.sum(dxhat * xmu, axes(x), keepdims=True)
+    dsqrtvar = -divar / sqrtvar**2
+    dvar = 0.5 * dsqrtvar / sqrtvar
+    dsq = np.ones(x.shape) / m * dvar
+    dx1 = dxmu1 + 2 * xmu * dsq
+    dmu = -np.sum(dx1, axes(x), keepdims=True)
+    return dx1 + np.ones(x.shape) / m * dmu, dgamma, dbeta
+
+
+def rows_of_channels(dy, x, gamma, running_mean, running_var, training, eps):
+    """Layer normalisation of rows, each of which has a gamma of its own."""
+    rows, dxhat = by_channels(x).astype(float), by_channels(dy) * gamma[:, None]
+    mean, var = (rows.mean(1), rows.var(1)) if training else (running_mean, running_var)
+    r = (var[:, None] + eps) ** -0.5
+    xhat = (rows - mean[:, None]) * r
+    dgamma, dbeta = (by_channels(dy) * xhat).sum(1), by_channels(dy).sum(1)
+    if training:
+        projected = xhat * np.einsum("cm,cm->c", dxhat, xhat)[:, None] / rows.shape[1]
+        dxhat = dxhat - dxhat.mean(1, keepdims=True) - projected
+    return [back(r * dxhat, x), dgamma, dbeta]
+
+
+def fold_rows(weight, bias, gamma, beta, running_mean, running_var, eps):
+    new_weight, new_bias = np.empty_like(weight), []
+    for c, row in enumerate(weight):
+        scale = gamma[c] / (running_var[c] + eps) ** 0.5
+        new_weight[c] = scale * row
+        old = bias[c] if bias is not None else 0.0
+        new_bias.append(scale * (old - running_mean[c]) + beta[c])
+    return new_weight, np.array(new_bias)
+
+
+def fold_augmented(weight, bias, gamma, beta, running_mean, running_var, eps):
+    """The bias as one more column of the weight."""
+    bias = 0 * beta if bias is None else bias
+    both = np.concatenate([weight, (bias - running_mean)[:, None]], axis=1)
+    both = np.einsum("o,oi->oi", gamma / np.sqrt(running_var + eps), both)
+    return both[:, :-1], both[:, -1] + beta
+
+
+def fold_transposed(weight, bias, gamma, beta, running_mean, running_var, eps):
+    a = gamma / np.sqrt(running_var + eps)
+    shift = beta - a * running_mean
+    return (weight.T * a).T, shift if bias is None else shift + bias * a
+
+
+class Lerped(ByHand):
+    """Buffers moved in their own memory, parameters registered by hand."""
+
+    def __init__(self, features, eps=1e-5, momentum=0.1):
+        super().__init__(features, eps, momentum)
+        del self.weight, self.bias
+        self.register_parameter("weight", torch.nn.Parameter(torch.empty(features)))
+        self.register_parameter("bias", torch.nn.Parameter(torch.empty(features)))
+        torch.nn.init.ones_(self.weight)
+        torch.nn.init.zeros_(self.bias)
+
+    @torch.no_grad()
+    def update(self, mean, var, x):
+        self.num_batches_tracked.add_(1)
+        share = 1 / int(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean, share)
+        self.running_var.lerp_(x.var(axes(x)), share)
+
+
+class Copied(ByHand):
+    """New values copied into the data of the buffers."""
+
+    def update(self, mean, var, x):
+        self.num_batches_tracked += 1
+        share = 1 / self.num_batches_tracked if self.momentum is None else self.momentum
+        rows = x.detach().transpose(0, 1).flatten(1)
+        unbiased = ((rows.T - rows.mean(1)) ** 2).sum(0) / (rows.shape[1] - 1)
+        self.running_mean.data.copy_((1 - share) * self.running_mean + share * rows.mean(1))
+        self.running_var.data.copy_((1 - share) * self.running_var + share * unbiased)
+
+
+class InFloat64(ByHand):
+    def forward(self, x):
+        return super().forward(x.double()).to(x.dtype)
+
+
+class TwoWays(ByHand):
+    """One method for each mode."""
+
+    def forward(self, x):
+        return self.learn(x) if self.training else self.predict(x)
+
+    def learn(self, x):
+        var, mean = torch.var_mean(x, axes(x), correction=0)
+        self.update(mean.detach(), var.detach(), x)
+        return self.normalised(x, mean, var)
+
+    def predict(self, x):
+        return self.normalised(x, self.running_mean, self.running_var)
+
+    def normalised(self, x, mean, var):
+        scale = self.weight / (var + self.eps).sqrt()
+        return torch.einsum("nc...,c->nc...", x - wide(mean, x), scale) + wide(self.bias, x)
+
+
+RIGHT = {
+    "forward": [
+        *(loops, rows, einsum, in_place_on_a_copy, torch_inside, in_float64, transposed),
+        *(comprehension, case_by_case, covariance, welford),
+    ],
+    "running": [running_loops, running_lerp, running_zeros],
+    "inference": [
+        *(scale_and_shift, inference_loops, inference_zeros, inference_last, inference_matrix),
+    ],
+    "layer": [ByHand, Assigned, Lerped, Copied, InFloat64, TwoWays],
+    "backward": [staged, from_the_parameters, jacobians, nine_steps, rows_of_channels],
+    "fold": [fold_by_probing, fold_with_diag, fold_rows, fold_augmented, fold_transposed],
+}
+
+
+@pytest.mark.parametrize(("part", "answer"), [(p, a) for p, many in RIGHT.items() for a in many])
+def test_a_right_answer_of_any_style_passes(part, answer):
+    for seed in range(3):
+        verdict = judged(answer, part, seed)
+        assert verdict.passed, verdict.explain()
+
+
+READY_MADE = {
+    "torch.nn.functional.batch_norm": [
+        *(("forward", functional), ("running", running_functional), ("layer", Functional)),
+        ("backward", autograd),
+    ],
+    "torch.nn.modules.batchnorm._BatchNorm": [("layer", Torch)],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "answer"),
+    [(name, *answer) for name, answers in READY_MADE.items() for answer in answers],
+)
+def test_a_ready_made_answer_is_refused(name, part, answer):
+    difference = judged(answer, part).difference
+    assert (difference.what, difference.name) == ("ready_made", name)
+
+
+# --- Wrong ------------------------------------------------------------------------------------
+
+
+def mean_and_std(x, gamma, beta, eps, **options):
+    centred = x - x.mean(axes(x), keepdims=True)
+    return wide(gamma, x) * centred / np.sqrt(x.var(axes(x), **options) + eps) + wide(beta, x)
+
+
+def notebook(x, gamma, beta, eps):
+    """With the defaults of torch, and without eps."""
+    mean, std = x.mean(axes(x), keepdims=True), x.std(axes(x), keepdims=True, ddof=1)
+    return wide(gamma, x) * (x - mean) / std + wide(beta, x)
+
+
+def per_pixel(x, gamma, beta, eps):
+    mu, var = np.mean(x, 0), np.var(x, 0)
+    return (x - mu) / np.sqrt(var + eps) * wide(gamma, x) + wide(beta, x)
+
+
+def book(x, gamma, beta, eps):
+    """As in d2l: fully connected, or else convolutional."""
+    if x.ndim == 2:
+        mean, var = x.mean(axis=0), ((x - x.mean(axis=0)) ** 2).mean(axis=0)
+    else:
+        mean = x.mean(axis=(0, 2, 3), keepdims=True)
+        var = ((x - mean) ** 2).mean(axis=(0, 2, 3), keepdims=True)
+    return wide(gamma, x) * (x - mean) / np.sqrt(var + eps) + wide(beta, x)
+
+
+def not_reshaped(x, gamma, beta, eps):
+    x_hat = mean_and_std(x, np.ones_like(gamma), np.zeros_like(beta), eps, keepdims=True)
+    return gamma * x_hat + beta
+
+
+def flattened(x, gamma, beta, eps):
+    flat = x.reshape(-1, x.shape[1])
+    return rows(flat, gamma, beta, eps).reshape(x.shape)
+
+
+def each_image(x, gamma, beta, eps):
+    inside = tuple(range(x.ndim))[2:]
+    mean, var = x.mean(axis=inside, keepdims=True), x.var(axis=inside, keepdims=True)
+    return (x - mean) * (var + eps) ** -0.5 * wide(gamma, x) + wide(beta, x)
+
+
+def keep(x):
+    return x.mean(axes(x), keepdims=True)
+
+
+def in_place(mean, x, gamma, beta, eps):
+    x -= mean(x, axes(x), keepdims=True)
+    return wide(gamma, x) * x / np.sqrt((x**2).mean(axes(x), keepdims=True) + eps) + wide(beta, x)
+
+
+def one_variance(x, gamma, beta, eps):
+    centred = x - keep(x)
+    return wide(gamma, x) * centred / (np.mean(centred**2) + eps) ** 0.5 + wide(beta, x)
+
+
+def lined_up(x, gamma, beta, eps, keep_mean=True, keep_var=True):
+    mean = np.mean(x, axis=axes(x), keepdims=keep_mean)
+    var = np.mean((x - mean) ** 2, axis=axes(x), keepdims=keep_var)
+    return wide(gamma, x) * (x - mean) / np.sqrt(var + eps) + wide(beta, x)
+
+
+def reshaped(x, gamma, beta, eps, shape):
+    xhat = (x - keep(x)) / x_std(x, axes(x), eps)
+    return np.reshape(gamma, shape) * xhat + np.reshape(beta, shape)
+
+
+FORWARD = [
+    (per_pixel, ["first_axis_only"]),
+    (book, ["sequences_forgotten"]),
+    (not_reshaped, ["gamma_on_last_axis"]),
+    (flattened, ["reshaped_to_rows"]),
+    (each_image, ["instance_norm_instead"]),
+    (lambda *a: mean_and_std(*a, ddof=1, keepdims=True), ["unbiased_variance"]),
+    (
+        lambda x, g, b, eps: (x - x.mean()) * wide(g, x) / np.sqrt(x.var() + eps) + wide(b, x),
+        ["one_mean_for_all"],
+    ),
+    (notebook, ["no_eps", "unbiased_variance"]),
+    (
+        lambda x, g, b, eps: in_place_on_a_copy(x, b, g, eps).astype(g.dtype),
+        ["gamma_and_beta_exchanged"],
+    ),
+    (lambda x, g, b, eps: wide(g, x) * (x - keep(x)) + wide(b, x), ["not_divided"]),
+    (lambda *a: in_place(np.ndarray.mean, *a), ["changed_in_place"]),
+    (lambda *a: one_variance(*a), ["statistic_of_whole_array"]),
+    (lambda *a: lined_up(*a, keep_mean=False), ["one_statistic_on_last_axis"]),
+    (lambda *a: lined_up(*a, keep_var=False), ["one_statistic_on_last_axis"]),
+    (lambda *a: lined_up(*a, keep_mean=False, keep_var=False), ["statistics_on_last_axis"]),
+    (lambda *a: reshaped(*a, (1, -1, 1, 1)), ["parameters_shaped_for_images"]),
+    (lambda *a: reshaped(*a, (-1, 1, 1)), ["parameters_shaped_for_images"]),
+]
+
+
+def updated(mean=None, var=None, y=None):
+    """One step of the running statistics, some of it replaced."""
+
+    def answer(x, gamma, beta, running_mean, running_var, momentum, eps):
+        m = x.size // x.shape[1]
+        old = running_mean, running_var
+        mu, sigma2 = x.mean(axes(x)), x.var(axes(x))
+        new_mean = mean(old[0], mu, momentum) if mean else old[0] + momentum * (mu - old[0])
+        used = (old[1], sigma2, m, momentum)
+        new_var = var(*used) if var else old[1] + momentum * (sigma2 * m / (m - 1) - old[1])
+        seen = y(old, (new_mean, new_var)) if y else (mu, sigma2)
+        xhat = (x - wide(seen[0], x)) / np.sqrt(wide(seen[1], x) + eps)
+        return wide(gamma, x) * xhat + wide(beta, x), new_mean, new_var
+
+    return answer
+
+
+def running_in_place(x, gamma, beta, running_mean, running_var, momentum, eps):
+    y, mean, var = updated()(x, gamma, beta, running_mean, running_var, momentum, eps)
+    running_mean[:] = mean
+    running_var[:] = var
+    return y, running_mean, running_var
+
+
+def kept_axes(x, gamma, beta, running_mean, running_var, momentum, eps):
+    """The statistics of the forward pass, as they are, go into the running ones."""
+    y = in_place_on_a_copy(x, gamma, beta, eps)
+    new_mean = (1 - momentum) * running_mean + momentum * keep(x)
+    unbiased = x.var(axes(x), keepdims=True, ddof=1)
+    return y, new_mean, (1 - momentum) * running_var + momentum * unbiased
+
+
+RUN = [
+    (updated(var=lambda old, s2, m, mom: (1 - mom) * old + mom * s2), ["biased_running_var"]),
+    (
+        updated(
+            lambda old, mu, mom: mom * old + (1 - mom) * mu,
+            lambda old, s2, m, mom: mom * old + (1 - mom) * s2 * m / (m - 1),
+        ),
+        ["swapped_momentum"],
+    ),
+    (updated(var=lambda old, s2, m, mom: old - mom * (old - s2**0.5)), ["biased_running_std"]),
+    (
+        updated(var=lambda old, s2, m, mom: (1 - mom) * old + mom * np.sqrt(m * s2 / (m - 1))),
+        ["running_std"],
+    ),
+    (updated(y=lambda old, new: new), ["running_in_training"]),
+    (updated(y=lambda old, new: old), ["old_running_in_training"]),
+    (
+        updated(lambda old, mu, mom: mu, lambda old, s2, m, mom: s2 * m / (m - 1)),
+        ["last_batch_only"],
+    ),
+    (running_in_place, ["running_in_place"]),
+    (
+        updated(
+            lambda old, mu, mom: old + mom * mu,
+            lambda old, s2, m, mom: old + mom * s2 * m / (m - 1),
+        ),
+        ["old_value_in_full"],
+    ),
+    (
+        updated(
+            lambda old, mu, mom: (1 - mom) * old + mu,
+            lambda old, s2, m, mom: (1 - mom) * old + s2 * m / (m - 1),
+        ),
+        ["batch_in_full"],
+    ),
+    (
+        updated(var=lambda old, s2, m, mom: (1 - mom) * old + mom * s2 * (m - 1) / m),
+        ["correction_inverted"],
+    ),
+    (
+        updated(var=lambda old, s2, m, mom: (1 - mom) * old + mom * s2 * (m / (m - 1)) ** 2),
+        ["corrected_twice"],
+    ),
+    (lambda *a: updated()(*a)[::2] + updated()(*a)[1:2], ["statistics_returned_in_reverse"]),
+    (kept_axes, ["running_keeps_axes"]),
+]
+
+
+def evaluated(statistics):
+    def answer(x, gamma, beta, running_mean, running_var, eps):
+        mean, var = statistics(x, running_mean, running_var)
+        return wide(gamma, x) * (x - mean) / np.sqrt(var + eps) + wide(beta, x)
+
+    return answer
+
+
+def for_images(x, *arrays):
+    *arrays, eps = arrays
+    gamma, beta, mean, var = (a.reshape(1, -1, 1, 1) for a in arrays)
+    return gamma * (x - mean) / np.sqrt(var + eps) + beta
+
+
+INFER = [
+    (evaluated(lambda x, mean, var: (mean, var)), ["running_on_last_axis"]),
+    (for_images, ["shaped_for_images"]),
+    (
+        evaluated(lambda x, *s: (x.mean(axes(x), keepdims=True), x.var(axes(x), keepdims=True))),
+        ["batch_in_inference"],
+    ),
+    (
+        lambda x, g, b, mean, var, eps: (
+            wide(g, x) * (x - wide(mean, x)) / wide(var + eps, x) + wide(b, x)
+        ),
+        ["no_root"],
+    ),
+    (
+        lambda x, g, b, mean, var, eps: (x - wide(mean, x)) / wide((var + eps) ** 0.5, x),
+        ["beta_forgotten", "gamma_forgotten"],
+    ),
+    (
+        lambda x, g, b, mean, var, eps: (
+            wide(g, x) * (x - wide(mean, x)) / wide(np.sqrt(var), x) + wide(b, x)
+        ),
+        ["no_eps"],
+    ),
+    (
+        lambda x, g, b, mean, var, eps: scale_and_shift(x, g, b, var, mean, eps),
+        ["statistics_exchanged"],
+    ),
+]
+
+
+class Notes(ByHand):
+    """From notes: plain tensors, ones and zeros, everything in the graph."""
+
+    def make_statistics(self, channels):
+        self.running_mean, self.running_var = torch.ones(channels), torch.zeros(channels)
+        self.register_buffer("num_batches_tracked", torch.tensor(0))
+
+
+class Graph(ByHand):
+    def update(self, mean, var, x):
+        self.num_batches_tracked += 1
+        share = self.momentum or 1 / self.num_batches_tracked.item()
+        m = x.numel() / x.shape[1]
+        self.running_mean = (1 - share) * self.running_mean + share * mean
+        self.running_var = (1 - share) * self.running_var + share * var * m / (m - 1)
+
+
+class Everything(ByHand):
+    """The statistics of the batch under no_grad, not only the update."""
+
+    def statistics(self, x):
+        with torch.no_grad():
+            return super().statistics(x)
+
+
+class Shared(ByHand):
+    """With the method that the assignment gives."""
+
+    def share(self):
+        self.num_batches_tracked += 1
+        return 1 / self.num_batches_tracked if self.momentum is None else self.momentum
+
+    def update(self, mean, var, x):
+        share = self.share()
+        with torch.no_grad():
+            self.running_mean += share * (mean - self.running_mean)
+            self.running_var += share * (x.var(axes(x), correction=1) - self.running_var)
+
+
+class ShareTwice(Shared):
+    def update(self, mean, var, x):
+        with torch.no_grad():
+            self.running_mean += self.share() * (mean - self.running_mean)
+            self.running_var += self.share() * (x.var(axes(x), correction=1) - self.running_var)
+
+
+class CountsToo(Shared):
+    def update(self, mean, var, x):
+        self.num_batches_tracked += 1
+        super().update(mean, var, x)
+
+
+class NoShare(Shared):
+    def share(self):
+        return self.momentum
+
+
+class Plain(Shared):
+    def make_statistics(self, channels):
+        super().make_statistics(channels)
+        del self.running_mean, self.running_var
+        self.running_mean = torch.zeros(channels)
+        self.running_var = torch.ones(channels)
+
+
+class PlainMean(Shared):
+    def make_statistics(self, channels):
+        super().make_statistics(channels)
+        del self.running_mean
+        self.running_mean = torch.zeros(channels)
+
+
+class Argument(ByHand):
+    def forward(self, x, training=True):
+        self.training = training
+        return super().forward(x)
+
+
+class Always(ByHand):
+    """Updates before it asks for the mode."""
+
+    def statistics(self, x):
+        mean, var = x.mean(axes(x)), x.var(axes(x), correction=0)
+        self.update(mean, var, x)
+        return (mean, var) if self.training else (self.running_mean, self.running_var)
+
+
+class Float(ByHand):
+    """Without a thought for momentum=None."""
+
+    def update(self, mean, var, x):
+        self.num_batches_tracked += 1
+        with torch.no_grad():
+            self.running_mean.mul_(1 - self.momentum).add_(self.momentum * mean)
+            self.running_var.mul_(1 - self.momentum).add_(self.momentum * x.var(axes(x)))
+
+
+class Moving(ByHand):
+    def make_statistics(self, channels):
+        super().make_statistics(channels)
+        del self.running_mean, self.running_var
+        self.register_buffer("moving_mean", torch.zeros(channels))
+        self.register_buffer("moving_var", torch.ones(channels))
+
+    def statistics(self, x):
+        if not self.training:
+            return self.moving_mean, self.moving_var
+        mean, var = x.mean(axes(x)), x.var(axes(x), correction=0)
+        self.num_batches_tracked += 1
+        share = self.momentum or 1 / self.num_batches_tracked.item()
+        with torch.no_grad():
+            self.moving_mean += share * (mean - self.moving_mean)
+            self.moving_var += share * (x.var(axes(x)) - self.moving_var)
+        return mean, var
+
+
+class Learnt(ByHand):
+    def make_statistics(self, channels):
+        super().make_statistics(channels)
+        del self.running_mean, self.running_var
+        self.running_mean = torch.nn.Parameter(torch.zeros(channels))
+        self.running_var = torch.nn.Parameter(torch.ones(channels))
+
+
+class NoCounter(Float):
+    def make_statistics(self, channels):
+        super().make_statistics(channels)
+        del self.num_batches_tracked
+
+    def update(self, mean, var, x):
+        self.running_mean = (1 - self.momentum) * self.running_mean + self.momentum * mean.detach()
+        s2 = x.detach().var(axes(x))
+        self.running_var = (1 - self.momentum) * self.running_var + self.momentum * s2
+
+
+class Zero(Shared):
+    def __init__(self, features, eps=1e-5, momentum=0.1):
+        super().__init__(features, eps, momentum)
+        self.weight = torch.nn.Parameter(torch.zeros(features))
+
+
+class Ones(Shared):
+    def __init__(self, features, eps=1e-5, momentum=0.1):
+        super().__init__(features, eps, momentum)
+        self.bias = torch.nn.Parameter(torch.ones_like(self.weight))
+
+
+class Buffers(Shared):
+    def __init__(self, features, eps=1e-5, momentum=0.1):
+        super().__init__(features, eps, momentum)
+        del self.weight, self.bias
+        self.register_buffer("weight", torch.ones(features))
+        self.register_buffer("bias", torch.zeros(features))
+
+
+class Book(Shared):
+    """The parameters of d2l."""
+
+    def __init__(self, features, eps=1e-5, momentum=0.1):
+        super().__init__(features, eps, momentum)
+        self.weight = torch.nn.Parameter(torch.ones((1, features)))
+        self.bias = torch.nn.Parameter(torch.zeros((1, features)))
+
+
+class OtherWay(Shared):
+    """Asks for the mode the wrong way round."""
+
+    def statistics(self, x):
+        if self.training:
+            return self.running_mean, self.running_var
+        mean, var = x.mean(axes(x)), x.var(axes(x), correction=0)
+        self.update(mean, var, x)
+        return mean, var
+
+
+class CountsAlways(Shared):
+    def statistics(self, x):
+        self.share()
+        if not self.training:
+            return self.running_mean, self.running_var
+        self.num_batches_tracked -= 1
+        return super().statistics(x)
+
+
+class Added(Shared):
+    def update(self, mean, var, x):
+        share = self.share()
+        with torch.no_grad():
+            self.running_mean += share * mean
+            self.running_var += share * x.var(axes(x))
+
+
+class OneInTheGraph(Shared):
+    def update(self, mean, var, x):
+        share = self.share()
+        with torch.no_grad():
+            self.running_mean += share * (mean - self.running_mean)
+        self.running_var = (1 - share) * self.running_var + share * x.var(axes(x))
+
+
+class FixedMean(Shared):
+    def statistics(self, x):
+        mean, var = super().statistics(x)
+        return (mean.detach(), var) if self.training else (mean, var)
+
+
+class Exchanged(Shared):
+    def forward(self, x):
+        self.weight, self.bias = self.bias, self.weight
+        y = super().forward(x)
+        self.weight, self.bias = self.bias, self.weight
+        return y
+
+
+LAYERS = [
+    (Zero, ["weight_starts_at_zero"]),
+    (Ones, ["bias_starts_at_one"]),
+    (Buffers, ["buffers_not_parameters"]),
+    (Book, ["parameters_with_axes"]),
+    (OtherWay, ["modes_exchanged"]),
+    (CountsAlways, ["counted_in_evaluation"]),
+    (Added, ["old_value_in_full"]),
+    (OneInTheGraph, ["graph_kept"]),
+    (FixedMean, ["mean_detached"]),
+    (Exchanged, ["gamma_and_beta_exchanged"]),
+    (Notes, ["starts_at_one_and_zero", "statistics_not_registered"]),
+    (Graph, ["graph_kept"]),
+    (Everything, ["batch_statistics_detached"]),
+    (ShareTwice, ["share_called_twice"]),
+    (CountsToo, ["counted_twice"]),
+    (NoShare, ["batches_not_counted", "no_plain_average"]),
+    (Plain, ["statistics_not_registered"]),
+    (PlainMean, ["running_mean_not_registered"]),
+    (Argument, ["eval_ignored"]),
+    (Always, ["updated_in_evaluation"]),
+    (Float, ["no_plain_average"]),
+    (Moving, ["statistics_names"]),
+    (Learnt, ["statistics_as_parameters"]),
+    (NoCounter, ["counter_missing", "no_plain_average"]),
+]
+
+
+def long_way(half=-0.5, two=2, over=None, in_training=True, sums=axes):
+    """`staged`, with slips."""
+
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        mean, var = (x.mean(axes(x)), x.var(axes(x))) if training else (running_mean, running_var)
+        centred, r = x - wide(mean, x), wide(1 / np.sqrt(var + eps), x)
+        dgamma, dbeta = (dy * centred * r).sum(sums(x)), dy.sum(sums(x))
+        dxhat = wide(gamma, x) * dy
+        if in_training and not training:
+            return dxhat * r, dgamma, dbeta
+        m = over(x) if over else x.size // x.shape[1]
+        dvar = wide((dxhat * centred * half * r**3).sum(axes(x)), x)
+        dmean = wide((-dxhat * r).sum(axes(x)), x)
+        return dxhat * r + dvar * two * centred / m + dmean / m, dgamma, dbeta
+
+    return answer
+
+
+def eval_only(dy, x, gamma, running_mean, running_var, training, eps):
+    return staged(dy, x, gamma, running_mean, running_var, False, eps)
+
+
+def train_only(dy, x, gamma, running_mean, running_var, training, eps):
+    return staged(dy, x, gamma, running_mean, running_var, True, eps)
+
+
+def constants(dy, x, gamma, running_mean, running_var, training, eps):
+    """The statistics of each mode, but both as if they were fixed."""
+    if training:
+        running_mean, running_var = x.mean(axes(x)), x.var(axes(x))
+    return staged(dy, x, gamma, running_mean, running_var, False, eps)
+
+
+def dx_alone(dy, x, gamma, running_mean, running_var, training, eps):
+    """xhat is computed once, from the batch; the mode is asked for dx only."""
+    _, dgamma, dbeta = staged(dy, x, gamma, running_mean, running_var, True, eps)
+    dx = staged(dy, x, gamma, running_mean, running_var, training, eps)[0]
+    return dx, dgamma, dbeta
+
+
+def slip(dx=None, dgamma=None, dbeta=None, order=(0, 1, 2)):
+    """The closed form, with slips."""
+
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        mean, var = (x.mean(axes(x)), x.var(axes(x))) if training else (running_mean, running_var)
+        r, wider = wide(1 / np.sqrt(var + eps), x), wide(gamma, x)
+        xhat, dxhat = (x - wide(mean, x)) * r, wider * dy
+        bracket = dxhat - keep(dxhat) - xhat * keep(dxhat * xhat) if training else dxhat
+        found = dx(r, dxhat, xhat, training) if dx else r * bracket
+        made = dgamma(dy, x, mean, dxhat, xhat) if dgamma else dy * xhat
+        seen = dbeta(dxhat) if dbeta else dy
+        result = found, np.sum(made, axes(x)), np.sum(seen, axes(x))
+        return tuple(result[i] for i in order)
+
+    return answer
+
+
+def closed(r, dxhat, xhat, training, first=keep, second=keep, factor=None):
+    factor = r if factor is None else factor
+    return factor * (dxhat - first(dxhat) - xhat * second(dxhat * xhat)) if training else r * dxhat
+
+
+def over_examples(values):
+    return values.mean(axis=0)
+
+
+def dy_in_place(dy, x, gamma, *others):
+    dx, dgamma, dbeta = nine_steps(dy, x, gamma, *others)
+    dy *= wide(gamma, x)
+    return dx, dgamma * gamma, dbeta * gamma
+
+
+BACK = [
+    (slip(dgamma=lambda dy, x, mean, dxhat, xhat: dy * x), ["dgamma_with_x"]),
+    (
+        slip(dgamma=lambda dy, x, mean, dxhat, xhat: dy * (x - wide(mean, x))),
+        ["r_forgotten_in_xhat"],
+    ),
+    (slip(dbeta=lambda dxhat: dxhat), ["dbeta_with_gamma"]),
+    (
+        slip(dbeta=lambda dxhat: dxhat, dgamma=lambda dy, x, mean, dxhat, xhat: dxhat * xhat),
+        ["dbeta_with_gamma", "dgamma_with_gamma"],
+    ),
+    (dy_in_place, ["dy_changed_in_place"]),
+    (slip(order=(0, 2, 1)), ["parameters_returned_in_reverse"]),
+    (slip(order=(1, 2, 0)), ["dx_returned_last"]),
+    (slip(dx=lambda *a: closed(*a, factor=1)), ["r_forgotten"]),
+    (slip(dx=lambda *a: closed(*a, over_examples, over_examples)), ["means_over_examples"]),
+    (slip(dx=lambda r, dxhat, xhat, t: closed(r, dxhat, xhat, not t)), ["modes_exchanged_in_dx"]),
+    (
+        slip(dx=lambda *a: closed(*a, first=lambda v: v.sum(axes(v), keepdims=True))),
+        ["one_sum_instead_of_mean"],
+    ),
+    (slip(dx=lambda *a: closed(*a, first=lambda v: -keep(v))), ["mean_term_added"]),
+    (long_way(half=0.5), ["xhat_term_added"]),
+    (long_way(over=np.size), ["divided_by_everything"]),
+    (long_way(two=1), ["factor_two_lost"]),
+    (long_way(half=-1), ["factor_half_lost"]),
+    (long_way(over=len), ["divided_by_examples"]),
+    (long_way(in_training=False), ["terms_in_inference"]),
+    (long_way(sums=lambda x: 0), ["summed_over_examples"]),
+    (long_way(two=0), ["xhat_term_dropped"]),
+    (eval_only, ["inference_formula_always"]),
+    (train_only, ["training_formula_always"]),
+    (dx_alone, ["dgamma_from_batch"]),
+    (constants, ["detached_statistics"]),
+]
+
+
+def folded(a=None, c=None, bias=None, weight=None):
+    def answer(W, b, gamma, beta, mean, var, eps):
+        b = np.zeros(len(gamma)) if b is None else b
+        scale = a(gamma, var, eps) if a else gamma / np.sqrt(var + eps)
+        shift = c(beta, mean, scale) if c else beta - scale * mean
+        new = weight(W, scale) if weight else (W.T * scale).T
+        return new, bias(b, scale, shift) if bias else scale * b + shift
+
+    return answer
+
+
+def mean_as_it_is(weight, bias, gamma, beta, running_mean, running_var, eps):
+    a = gamma / np.sqrt(running_var + eps)
+    return a[:, None] * weight, a * bias + beta - running_mean
+
+
+FOLDED = [
+    (folded(lambda gamma, var, eps: gamma / (np.sqrt(var) + eps)), ["eps_outside_root"]),
+    (folded(lambda gamma, var, eps: gamma * (var + eps) ** 0.5), ["root_multiplied"]),
+    (
+        lambda W, b, gamma, beta, mean, var, eps: fold_rows(W, b, gamma, beta, var, mean, eps),
+        ["statistics_exchanged"],
+    ),
+    (mean_as_it_is, ["mean_not_scaled", "no_bias_not_handled"]),
+    (folded(c=lambda beta, mean, a: beta - mean), ["mean_not_scaled"]),
+    (folded(lambda gamma, var, eps: (var + eps) ** -0.5), ["gamma_not_folded"]),
+    (folded(lambda gamma, var, eps: gamma / (var + eps)), ["running_var_as_std"]),
+    (folded(c=lambda beta, mean, a: a * (beta - mean)), ["beta_scaled"]),
+    (folded(c=lambda beta, mean, a: beta), ["mean_not_folded"]),
+    (folded(bias=lambda b, a, c: b + c), ["bias_not_scaled"]),
+    (folded(weight=lambda W, a: W @ np.diag(a)), ["columns_scaled"]),
+    (folded(bias=lambda b, a, c: c, weight=lambda W, a: W), ["bias_dropped", "weight_not_scaled"]),
+]
+
+WRONG = {
+    "forward": FORWARD,
+    "running": RUN,
+    "inference": INFER,
+    "layer": LAYERS,
+    "backward": BACK,
+    "fold": FOLDED,
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "answer", "names"), [(p, *pair) for p, many in WRONG.items() for pair in many]
+)
+def test_a_wrong_answer_is_named(part, answer, names):
+    verdict = judged(answer, part)
+    assert sorted(mistake.name for mistake in verdict.mistakes) == names, verdict.explain()
+    assert not verdict.passed
+
+
+def test_an_exception_on_rows_is_no_mistake_in_images():
+    def answer(x, gamma, beta, eps):
+        return gamma.reshape(3, 4, 5) * x
+
+    verdict = judged(answer, "rows")
+    assert not verdict.mistakes and "reshape" in verdict.explain()
+
+
+@pytest.mark.parametrize("cell", [TwoWays, Assigned, Lerped])
+def test_a_layer_that_returns_nothing_is_told_so_and_nothing_else(cell):
+    class Silent(cell):
+        def forward(self, x):
+            super().forward(x)
+
+    verdict = judged(Silent, "layer")
+    assert not verdict.mistakes and "None instead of a result" in verdict.explain()
+
+
+def test_statistics_taken_for_constants_are_explained_where_there_are_two_modes():
+    said = judged(constants, "backward").explain()
+    assert "in inference only" in said and "#bn-mistake-detached-statistics" in said
+    assert "layer_norm.html" not in said

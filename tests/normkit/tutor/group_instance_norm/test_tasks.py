@@ -1,0 +1,903 @@
+"""Group normalisation: right answers of any style pass, wrong ones of students are named."""
+
+import numpy as np
+import pytest
+import torch
+
+import normkit
+from normkit.tutor.group_instance_norm.tasks import BATCHED, NORMS
+from normkit.tutor.judging import judge, trials
+from normkit.tutor.mistakes import combine
+from normkit.tutor.observing import observe
+from normkit.tutor.tasks import find
+
+
+def named(answer, task, seed=5):
+    return [mistake.name for mistake in judge(observe(answer, task, seed), task, seed).mistakes]
+
+
+def passes(answer, task):
+    for seed in range(3):
+        verdict = judge(observe(answer, task, seed), task, seed)
+        assert verdict.passed, verdict.explain()
+
+
+def spread(parameter, x):
+    return parameter.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def over(x, axis, eps):
+    centred = x - x.mean(axis, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis, keepdims=True) + eps)
+
+
+def check(x, num_groups):
+    if x.shape[1] % num_groups:
+        raise ValueError("C % G")
+
+
+# --- Right ------------------------------------------------------------------------------------
+
+
+def reshape(x, num_groups, gamma, beta, eps):
+    examples, channels, *rest = x.shape
+    split = x.reshape(examples, num_groups, channels // num_groups, *rest)
+    y = over(split, tuple(range(2, split.ndim)), eps).reshape(x.shape)
+    return y * spread(gamma, x) + spread(beta, x)
+
+
+def loops(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    size = x.shape[1] // num_groups
+    y = np.empty(x.shape, gamma.dtype)
+    for example in range(len(x)):
+        for start in range(0, x.shape[1], size):
+            part = x[example, start : start + size]
+            y[example, start : start + size] = (part - part.mean()) / np.sqrt(part.var() + eps)
+    for channel in range(x.shape[1]):
+        y[:, channel] = gamma[channel] * y[:, channel] + beta[channel]
+    return y
+
+
+def parts(x, num_groups, gamma, beta, eps):
+    split = np.split(x, num_groups, axis=1)
+    normalised = [over(part, tuple(range(1, part.ndim)), eps) for part in split]
+    return np.einsum("nc...,c->nc...", np.concatenate(normalised, 1), gamma) + spread(beta, x)
+
+
+def torch_inside(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    gamma, beta = spread(torch.tensor(gamma), x), spread(torch.tensor(beta), x)
+    rows = torch.tensor(x).to(gamma.dtype).unflatten(1, (num_groups, -1)).flatten(2)
+    var, mean = torch.var_mean(rows, dim=-1, correction=0, keepdim=True)
+    xhat = ((rows - mean) * torch.rsqrt(var + eps)).reshape(x.shape)
+    return torch.addcmul(beta, gamma, xhat).numpy()
+
+
+def in_place_on_a_copy(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    y = x.astype(gamma.dtype, copy=True, order="C")
+    flat = y.reshape(len(x) * num_groups, -1)
+    flat -= flat.mean(1, keepdims=True)
+    flat /= np.sqrt(flat.var(1, keepdims=True) + eps)
+    y *= spread(gamma, x)
+    y += spread(beta, x)
+    return y
+
+
+def in_float64(x, num_groups, gamma, beta, eps):
+    return reshape(x.astype(float), num_groups, gamma, beta, eps).astype(gamma.dtype)
+
+
+def channels_last(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    last = np.moveaxis(x, 1, -1).reshape(len(x), -1, num_groups, x.shape[1] // num_groups)
+    y = over(last, (1, 3), eps).reshape(len(x), *x.shape[2:], x.shape[1])
+    return np.moveaxis(gamma * y + beta, -1, 1)
+
+
+def membership(x, num_groups, gamma, beta, eps):
+    """The means as a product with the matrix that says which channel is in which group."""
+    check(x, num_groups)
+    flat = x.reshape(*x.shape[:2], -1)
+    of = np.arange(x.shape[1]) * num_groups // x.shape[1]
+    same = (of[:, None] == of).astype(gamma.dtype)
+    count = same.sum(1)[:, None] * flat.shape[2]
+    centred = flat - same @ flat.sum(2, keepdims=True) / count
+    var = same @ (centred**2).sum(2, keepdims=True) / count
+    y = gamma[:, None] * centred / np.sqrt(var + eps) + beta[:, None]
+    return y.reshape(x.shape)
+
+
+def python_floats(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    size, y = x.shape[1] // num_groups, np.zeros(x.shape, gamma.dtype)
+    for n, example in enumerate(x.reshape(*x.shape[:2], -1).tolist()):
+        for g in range(num_groups):
+            values = [v for row in example[g * size : (g + 1) * size] for v in row]
+            mean = sum(values) / len(values)
+            root = (sum((v - mean) ** 2 for v in values) / len(values) + eps) ** 0.5
+            for c in range(g * size, (g + 1) * size):
+                y[n, c] = gamma[c] * (x[n, c] - mean) / root + beta[c]
+    return y
+
+
+class NotDivisible(ValueError):
+    """An error of one's own."""
+
+
+def own_error(x, num_groups, gamma, beta, eps):
+    if x.shape[1] // num_groups * num_groups != x.shape[1]:
+        raise NotDivisible
+    return reshape(x, num_groups, gamma, beta, eps)
+
+
+def stacked(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    return np.stack([of_example(example, num_groups, gamma, beta, eps) for example in x])
+
+
+def of_example(x, num_groups, gamma, beta, eps):
+    rows = x.reshape(num_groups, -1)
+    var, mean = np.var(rows, axis=1), np.mean(rows, axis=1)
+    y = ((rows.T - mean) / (var + eps) ** 0.5).T.reshape(len(x), -1)
+    return (gamma[:, np.newaxis] * y + beta[:, np.newaxis]).reshape(x.shape)
+
+
+def scale_and_shift(x, num_groups, gamma, beta, eps):
+    """One factor and one shift for each channel of each example."""
+    check(x, num_groups)
+    rows = x.reshape(len(x), num_groups, -1)
+    size = x.shape[1] // num_groups
+    r = np.repeat(1 / np.sqrt(rows.var(2) + eps), size, axis=1)
+    mean = np.repeat(rows.mean(2), size, axis=1)
+    shape = (*mean.shape, *[1] * (x.ndim - 2))
+    return (x - mean.reshape(shape)) * (gamma * r).reshape(shape) + spread(beta, x)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(reshape, loops, parts, torch_inside, in_place_on_a_copy, in_float64, channels_last),
+        *(membership, python_floats, own_error, stacked, scale_and_shift),
+    ],
+)
+def test_right_functions_of_any_style_pass(answer):
+    for part in ("forward", "images", "shapes"):
+        passes(answer, f"group_instance_norm/{part}")
+
+
+def jacobian(dy, x, num_groups, gamma, eps):
+    """The matrix of the derivatives of a group, times the gradient at its output."""
+    rows = x.reshape(len(x), num_groups, -1)
+    xhat, size = over(rows, -1, eps), rows.shape[-1]
+    r = 1 / np.sqrt(rows.var(-1)[..., None, None] + eps)
+    outer = xhat[..., :, None] * xhat[..., None, :]
+    matrix = r * (np.eye(size, dtype=xhat.dtype) - 1 / size - outer / size)
+    dx = np.einsum("ngi,ngij->ngj", (dy * spread(gamma, x)).reshape(rows.shape), matrix)
+    channels = (*x.shape[:2], -1)
+    dgamma = np.einsum("ncp,ncp->c", dy.reshape(channels), xhat.reshape(channels))
+    return dx.reshape(x.shape), dgamma, np.einsum("ncp->c", dy.reshape(channels))
+
+
+def loops_backward(dy, x, num_groups, gamma, eps):
+    size, others = x.shape[1] // num_groups, (0, *range(2, x.ndim))
+    dx, xhat = np.empty_like(dy), np.empty_like(dy)
+    for example in range(len(x)):
+        for start in range(0, x.shape[1], size):
+            at = example, slice(start, start + size)
+            r = (x[at].var() + eps) ** -0.5
+            xhat[at] = (x[at] - x[at].mean()) * r
+            dxhat = (dy[at].T * gamma[at[1]]).T
+            dx[at] = r * (dxhat - dxhat.mean() - xhat[at] * (dxhat * xhat[at]).mean())
+    return dx, (dy * xhat).sum(others), dy.sum(others)
+
+
+def zeros_backward(dy, x, num_groups, gamma, eps):
+    """The gradients are made with the default dtype."""
+    dgamma, dbeta = np.zeros(len(gamma)), np.zeros(len(gamma))
+    dx, _, _ = loops_backward(dy, x, num_groups, gamma, eps)
+    flat = over(x.reshape(len(x), num_groups, -1), 2, eps).reshape(x.shape)
+    for channel in range(len(gamma)):
+        dgamma[channel] = np.vdot(dy[:, channel], flat[:, channel])
+        dbeta[channel] = dy[:, channel].sum()
+    return [dx.astype(float), dgamma, dbeta]
+
+
+def staged(dy, x, num_groups, gamma, eps):
+    rows, dxhat = (v.reshape(len(x), num_groups, -1) for v in (x, dy * spread(gamma, x)))
+    xmu, m = rows - rows.mean(2, keepdims=True), rows.shape[2]
+    std = np.sqrt(np.mean(xmu**2, axis=2, keepdims=True) + eps)
+    dstd = -np.sum(dxhat * xmu, axis=2, keepdims=True) / std**2
+    dxmu = dxhat / std + xmu * dstd / (m * std)
+    dx = dxmu - dxmu.sum(2, keepdims=True) / m
+    channels = (*x.shape[:2], -1)
+    dgamma = (dy.reshape(channels) * (xmu / std).reshape(channels)).sum((0, 2))
+    return dx.reshape(x.shape), dgamma, dy.reshape(channels).sum((0, 2))
+
+
+def in_float64_backward(dy, x, num_groups, gamma, eps):
+    return staged(dy.astype(float), x.astype(float), num_groups, gamma.astype(float), eps)
+
+
+def torch_backward(dy, x, num_groups, gamma, eps):
+    """By formula, with tensors inside."""
+    dy, gamma = torch.tensor(dy), torch.tensor(gamma)
+    rows = torch.tensor(x).to(dy.dtype).reshape(len(x), num_groups, -1)
+    var, mean = torch.var_mean(rows, -1, correction=0, keepdim=True)
+    xhat = (rows - mean) * (r := (var + eps).rsqrt())
+    dxhat = (dy * spread(gamma, x)).reshape(rows.shape)
+    dx = r * (dxhat - dxhat.mean(-1, True) - xhat * (dxhat * xhat).mean(-1, True))
+    sums = (dy * xhat.reshape(x.shape), dy)
+    others = (0, *range(2, x.ndim))
+    return (dx.reshape(x.shape).numpy(), *(part.sum(others).numpy() for part in sums))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [jacobian, loops_backward, zeros_backward, staged, in_float64_backward, torch_backward],
+)
+def test_right_gradients_of_any_style_pass(answer):
+    for part in ("backward", "dx", "dgamma_dbeta"):
+        passes(answer, f"group_instance_norm/{part}")
+
+
+PREDICTIONS, GROUPS_LIKE = combine("group_instance_norm/group_norm_identities")()
+
+
+def all_then_first(norm, group_norm, x):
+    """Only divisors, all of them, then the first that is near."""
+    divisors = np.array([n for n in range(1, x.shape[1] + 1) if x.shape[1] % n == 0])
+    gaps = [np.abs(group_norm(x, int(n)) - norm(x)).max() for n in divisors]
+    return divisors[np.argmin(gaps)] if min(gaps) < 1e-6 else 0
+
+
+def try_all(norm, group_norm, x):
+    for number in range(1, x.shape[1] + 1):
+        try:
+            if np.allclose(group_norm(x, number), norm(x)):
+                return number
+        except ValueError:
+            continue
+    return 0
+
+
+def from_the_largest(norm, group_norm, x):
+    """At most one fits, so the order does not matter."""
+    y, channels = norm(x), x.shape[1]
+    for number in reversed(range(1, channels + 1)):
+        if not channels % number and np.abs(group_norm(x, number) - y).sum() < 1e-6:
+            return number
+    return 0
+
+
+def by_means(norm, group_norm, x):
+    """A dictionary of what is possible, and relative errors."""
+    possible = {n: group_norm(x, n) for n in range(1, x.shape[1] + 1) if x.shape[1] % n == 0}
+    size = np.linalg.norm(norm(x))
+    errors = {n: np.linalg.norm(y - norm(x)) / size for n, y in possible.items()}
+    best = min(errors, key=errors.get)
+    return best if errors[best] < 1e-9 else 0
+
+
+def one_after_another(norm, group_norm, x):
+    found = [n for n in range(1, 1 + x.shape[1]) if fits(norm, group_norm, x, n)]
+    return found[0] if found else 0
+
+
+def fits(norm, group_norm, x, number):
+    return x.shape[1] % number == 0 and all(
+        np.allclose(a, b) for a, b in zip(group_norm(x, number), norm(x), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    "search", [all_then_first, try_all, from_the_largest, by_means, one_after_another]
+)
+def test_right_searches_of_any_style_pass(search):
+    passes((PREDICTIONS, search), "group_instance_norm/identities")
+
+
+def test_the_predictions_are_what_the_search_finds():
+    x = np.random.default_rng(1).normal(size=(3, 6, 4, 5))
+    for name, norm in NORMS.items():
+        assert PREDICTIONS[name] == GROUPS_LIKE(norm, normkit.group_norm, x), name
+    names = "instance_norm", "layer_norm_of_examples", "batch_norm"
+    instance, layer, batch = (NORMS[name](x) for name in names)
+    np.testing.assert_allclose(instance, normkit.instance_norm(x))
+    np.testing.assert_allclose(layer.reshape(3, -1), normkit.layer_norm(x.reshape(3, -1)))
+    np.testing.assert_allclose(batch, normkit.batch_norm(x, training=True)[0])
+
+
+INDEPENDENT, EXPERIMENT = combine("group_instance_norm/group_norm_batch")()
+
+
+def others_replaced(norm, x):
+    y, rng = norm(x), np.random.default_rng(0)
+    for i in range(len(x)):
+        other = rng.normal(size=x.shape)
+        other[i] = x[i]
+        if np.abs(norm(other)[i] - y[i]).max() > 1e-8:
+            return False
+    return True
+
+
+def one_by_one(norm, x):
+    return np.allclose(np.concatenate([norm(example[None]) for example in x]), norm(x))
+
+
+def others_zero(norm, x):
+    for i in range(len(x)):
+        alone = np.zeros_like(x)
+        alone[i] = x[i]
+        if not np.allclose(norm(alone)[i], norm(x)[i]):
+            return False
+    return True
+
+
+def each_changed(norm, x):
+    """Change one example after the other, and look at all that were not changed."""
+    y = norm(x)
+    for j in range(len(x)):
+        other = x.copy()
+        other[j] = 7 - 3 * other[j]
+        if not np.allclose(np.delete(norm(other), j, 0), np.delete(y, j, 0)):
+            return False
+    return True
+
+
+def copies(norm, x):
+    """Each example among copies of itself, up to a tolerance of one's own."""
+    gaps = [np.abs(norm(np.stack([x[i]] * len(x)))[i] - norm(x)[i]) for i in range(len(x))]
+    return np.max(gaps) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "experiment", [others_replaced, one_by_one, others_zero, each_changed, copies]
+)
+def test_right_experiments_of_any_style_pass(experiment):
+    passes((INDEPENDENT, experiment), "group_instance_norm/batch")
+
+
+def test_the_predictions_are_what_the_experiment_finds():
+    x = np.random.default_rng(1).normal(size=(4, 6, 3))
+    for name, norm in BATCHED.items():
+        assert INDEPENDENT[name] == others_replaced(norm, x), name
+
+
+# --- Wrong ------------------------------------------------------------------------------------
+
+
+def around(normalise):
+    """A function that checks num_groups and applies gamma and beta, around this normalisation."""
+
+    def answer(x, num_groups, gamma, beta, eps):
+        check(x, num_groups)
+        return spread(gamma, x) * normalise(x, num_groups, eps) + spread(beta, x)
+
+    return answer
+
+
+def split(x, num_groups, size=None):
+    return x.reshape(len(x), num_groups, x.shape[1] // num_groups, *x.shape[2:])
+
+
+def size_for_number(x, size, gamma, beta, eps):
+    y = x.reshape(len(x), x.shape[1] // size, size, *x.shape[2:])
+    axes = tuple(range(2, y.ndim))
+    y = (y - y.mean(axes, keepdims=True)) / np.sqrt(y.var(axes, keepdims=True) + eps)
+    return y.reshape(x.shape) * spread(gamma, x) + spread(beta, x)
+
+
+def size_and_remainder(x, size, gamma, beta, eps):
+    y = over(x.reshape(len(x), x.shape[1] // size, size, -1), (2, 3), eps).reshape(x.shape)
+    return y * spread(gamma, x) + spread(beta, x)
+
+
+def interleaved(x, num_groups, gamma, beta, eps):
+    y = np.empty(x.shape, gamma.dtype)
+    if x.shape[1] % num_groups:
+        raise ValueError
+    for group in range(num_groups):
+        part = x[:, group::num_groups]
+        y[:, group::num_groups] = over(part, tuple(range(1, x.ndim)), eps)
+    return spread(gamma, x) * y + spread(beta, x)
+
+
+def flattened(x, num_groups, gamma, beta, eps):
+    y = over(x.reshape(len(x), num_groups, -1), 2, eps).reshape(x.shape)
+    return spread(gamma, x) * y + spread(beta, x)
+
+
+def columns(x, num_groups, eps):
+    return over(x.reshape(len(x), -1, num_groups), 1, eps).reshape(x.shape)
+
+
+def columns_unchecked(x, num_groups, gamma, beta, eps):
+    return spread(gamma, x) * columns(x, num_groups, eps) + spread(beta, x)
+
+
+def instance_norm(x, num_groups, gamma, beta, eps):
+    y = over(x.reshape(*x.shape[:2], -1), 2, eps).reshape(x.shape)
+    return spread(gamma, x) * y + spread(beta, x)
+
+
+def whole_example(x, num_groups, gamma, beta, eps):
+    axes = tuple(range(1, x.ndim))
+    y = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)
+    return y * spread(gamma, x) + spread(beta, x)
+
+
+def batch_norm(x, num_groups, gamma, beta, eps):
+    return over(x, (0, *range(2, x.ndim)), eps) * spread(gamma, x) + spread(beta, x)
+
+
+def of_positions(x, num_groups, gamma, beta, eps):
+    return over(x, 1, eps) * spread(gamma, x) + spread(beta, x)
+
+
+def four_axes(x, num_groups, gamma, beta, eps):
+    n, c, h, w = x.shape
+    y = over(x.reshape(n, num_groups, c // num_groups, h, w), (2, 3, 4), eps).reshape(n, c, h, w)
+    return y * gamma.reshape(1, -1, 1, 1) + beta.reshape(1, -1, 1, 1)
+
+
+def unshaped(x, num_groups, gamma, beta, eps):
+    return gamma * over(split(x, num_groups), tuple(range(2, x.ndim + 1)), eps).reshape(x.shape) + (
+        beta
+    )
+
+
+def one_gamma_for_a_group(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    y = over(split(x, num_groups), tuple(range(2, x.ndim + 1)), eps)
+    scale, shift = (
+        v[:num_groups].reshape(1, num_groups, *[1] * (x.ndim - 1)) for v in (gamma, beta)
+    )
+    return (scale * y + shift).reshape(x.shape)
+
+
+FORWARD = {
+    "group_size_for_number": size_for_number,
+    "groups_interleaved": interleaved,
+    "remainder_ignored": flattened,
+    "one_channel_groups": instance_norm,
+    "one_group": whole_example,
+    "batch_norm_instead": batch_norm,
+    "layer_norm_of_positions": of_positions,
+    "images_only": four_axes,
+    "gamma_on_last_axis": unshaped,
+    "gamma_per_group": one_gamma_for_a_group,
+    "group_over_batch": around(
+        lambda x, g, eps: over(split(x, g), (0, *range(2, x.ndim + 1)), eps).reshape(x.shape)
+    ),
+    "positions_forgotten": around(lambda x, g, eps: over(split(x, g), 2, eps).reshape(x.shape)),
+    "groups_as_columns": around(columns),
+    "last_axis_alone": around(lambda x, g, eps: over(split(x, g), -1, eps).reshape(x.shape)),
+    "unbiased_variance": around(
+        lambda x, g, eps: (
+            ((flat := x.reshape(len(x), g, -1)) - flat.mean(-1, keepdims=True))
+            .__truediv__(np.sqrt(flat.var(-1, keepdims=True, ddof=1) + eps))
+            .reshape(x.shape)
+        )
+    ),
+}
+
+
+def lined_up_for_images(x, num_groups, gamma, beta, eps):
+    y = over(split(x, num_groups), tuple(range(2, x.ndim + 1)), eps).reshape(x.shape)
+    return gamma[None, :, None, None] * y + beta[None, :, None, None]
+
+
+def with_assert(x, num_groups, gamma, beta, eps):
+    assert x.shape[1] % num_groups == 0, "C % G"
+    return reshape(x, num_groups, gamma, beta, eps)
+
+
+def rows_of_all(x, num_groups, eps):
+    return over(x.reshape(num_groups, -1), 1, eps).reshape(x.shape)
+
+
+def in_place(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    rows = x.reshape(len(x), num_groups, -1)
+    rows -= rows.mean(-1, keepdims=True)
+    xhat = rows / np.sqrt((rows**2).mean(-1, keepdims=True) + eps)
+    return spread(gamma, x) * xhat.reshape(x.shape) + spread(beta, x)
+
+
+def exchanged(x, num_groups, gamma, beta, eps):
+    return reshape(x, num_groups, beta, gamma, eps)
+
+
+def one_group_checked(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    return whole_example(x, num_groups, gamma, beta, eps)
+
+
+FORWARD |= {
+    "parameters_shaped_for_images": lined_up_for_images,
+    "assert_for_error": with_assert,
+    "examples_not_kept": around(rows_of_all),
+    "view_changed_in_place": in_place,
+    "gamma_and_beta_exchanged": exchanged,
+    "one_group": one_group_checked,
+    "not_divided": around(
+        lambda x, g, eps: (
+            (s := split(x, g)) - s.mean(tuple(range(2, s.ndim)), keepdims=True)
+        ).reshape(x.shape)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_a_wrong_forward_pass_is_named(name):
+    assert named(FORWARD[name], "group_instance_norm/forward") == [name]
+
+
+@pytest.mark.parametrize("error", [AssertionError, RuntimeError, ZeroDivisionError])
+def test_another_exception_than_the_statement_asks_for_is_refused(error):
+    def answer(x, num_groups, gamma, beta, eps):
+        if x.shape[1] % num_groups:
+            raise error
+        return reshape(x, num_groups, gamma, beta, eps)
+
+    task = "group_instance_norm/shapes"
+    said = judge(observe(answer, task), task).explain()
+    assert error.__name__ in said and "ValueError" in said
+
+
+def test_two_mistakes_are_both_named():
+    assert named(size_and_remainder, "group_instance_norm/forward") == [
+        "group_size_for_number",
+        "remainder_ignored",
+    ]
+    assert sorted(named(columns_unchecked, "group_instance_norm/forward")) == [
+        "groups_as_columns",
+        "remainder_ignored",
+    ]
+
+
+def backward(dx):
+    def answer(dy, x, num_groups, gamma, eps):
+        check(x, num_groups)
+        rows = x.reshape(len(x), num_groups, -1)
+        r = 1 / np.sqrt(rows.var(-1, keepdims=True) + eps)
+        xhat = (rows - rows.mean(-1, keepdims=True)) * r
+        gamma = np.broadcast_to(spread(gamma, x), x.shape).reshape(rows.shape)
+        others, flat = (0, *range(2, x.ndim)), xhat.reshape(x.shape)
+        result = dx(dy.reshape(rows.shape), xhat, r, gamma)
+        return result.reshape(x.shape), (dy * flat).sum(others), dy.sum(others)
+
+    return answer
+
+
+def mean(a):
+    return a.mean(-1, keepdims=True)
+
+
+BACKWARD = {
+    "detached_statistics": lambda dy, xhat, r, g: dy * g * r,
+    "gamma_outside_group_means": lambda dy, xhat, r, g: (
+        g * r * (dy - mean(dy) - xhat * mean(dy * xhat))
+    ),
+    "mean_term_dropped": lambda dy, xhat, r, g: r * (g * dy - xhat * mean(g * dy * xhat)),
+    "xhat_term_added": lambda dy, xhat, r, g: (
+        r * (g * dy - mean(g * dy) + xhat * mean(g * dy * xhat))
+    ),
+}
+
+
+BACKWARD |= {
+    "mean_term_added": lambda dy, xhat, r, g: (
+        r * (g * dy + mean(g * dy) - xhat * mean(g * dy * xhat))
+    ),
+    "one_sum_instead_of_mean": lambda dy, xhat, r, g: (
+        r * (g * dy - mean(g * dy) - xhat * (g * dy * xhat).sum(-1, keepdims=True))
+    ),
+    "factor_two_lost": lambda dy, xhat, r, g: (
+        r * (g * dy - mean(g * dy) - 0.5 * xhat * mean(g * dy * xhat))
+    ),
+    "r_forgotten_in_a_path": lambda dy, xhat, r, g: (
+        g * dy - r * (mean(g * dy) + xhat * mean(g * dy * xhat))
+    ),
+    "direct_term_dropped": lambda dy, xhat, r, g: -r * (mean(g * dy) + xhat * mean(g * dy * xhat)),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_a_wrong_backward_pass_is_named(name):
+    assert named(backward(BACKWARD[name]), "group_instance_norm/backward") == [name]
+
+
+def summed(axes):
+    def answer(dy, x, num_groups, gamma, eps):
+        dx, *_ = loops_backward(dy, x, num_groups, gamma, eps)
+        xhat = over(x.reshape(len(x), num_groups, -1), 2, eps).reshape(x.shape)
+        return dx, np.sum(dy * xhat, axes(x)), np.sum(dy, axes(x))
+
+    return answer
+
+
+def parameters(dgamma=None, dbeta=None, order=(0, 1, 2)):
+    """The right dx, and slips in the other two."""
+
+    def answer(dy, x, num_groups, gamma, eps):
+        dx, *found = loops_backward(dy, x, num_groups, gamma, eps)
+        others, rows = (0, *range(2, x.ndim)), x.reshape(len(x), num_groups, -1)
+        given = dy, x, (rows - rows.mean(2, keepdims=True)).reshape(x.shape), spread(gamma, x)
+        for i, made in enumerate((dgamma, dbeta)):
+            found[i] = np.sum(made(*given), axis=others) if made else found[i]
+        return tuple((dx, *found)[i] for i in order)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("dgamma_with_x", parameters(dgamma=lambda dy, x, centred, g: dy * x)),
+        ("r_forgotten_in_xhat", parameters(dgamma=lambda dy, x, centred, g: dy * centred)),
+        ("dbeta_with_gamma", parameters(dbeta=lambda dy, x, centred, g: dy * g)),
+        ("parameters_returned_in_reverse", parameters(order=(0, 2, 1))),
+        ("dx_returned_last", parameters(order=(1, 2, 0))),
+    ],
+)
+def test_wrong_gradients_of_the_parameters_are_named(name, answer):
+    assert named(answer, "group_instance_norm/backward") == [name]
+
+
+def test_two_unknown_gradients_do_not_hide_the_known_one():
+    def answer(dy, x, num_groups, gamma, eps):
+        dx, _, dbeta = parameters()(dy, x, num_groups, gamma, eps)
+        others = (0, *range(2, x.ndim))
+        return dx + 0.1 * x, (dy * x).sum(others), dbeta
+
+    assert "dgamma_with_x" in named(answer, "group_instance_norm/backward")
+
+
+def test_wrong_sums_are_named():
+    for name, axes in {
+        "gradients_over_examples": lambda x: 0,
+        "gradients_over_positions": lambda x: tuple(range(2, x.ndim)),
+        "gradients_not_summed": lambda x: (),
+    }.items():
+        assert named(summed(axes), "group_instance_norm/backward") == [name]
+
+
+def test_wrong_predictions_and_searches_are_named():
+    def search(norm, group_norm, x):
+        for number in range(1, x.shape[1]):
+            if x.shape[1] % number == 0 and np.allclose(group_norm(x, number), norm(x)):
+                return number
+        return 0
+
+    wrong = PREDICTIONS | {"layer_norm_of_positions": 1, "batch_norm": 6}
+    assert sorted(named((wrong, search), "group_instance_norm/identities")) == [
+        "batch_norm_as_instance_norm",
+        "last_number_missed",
+        "positions_as_one_group",
+    ]
+    sizes = {"layer_norm_of_examples": 6, "instance_norm": 1, "pairs_of_channels": 2}
+    wrong = PREDICTIONS | sizes | {"batch_norm_of_single_examples": 1}
+    assert named((wrong, GROUPS_LIKE), "group_instance_norm/identities") == ["sizes_predicted"]
+
+
+def searching(fits, numbers=lambda channels: range(1, channels + 1), end=0):
+    def search(norm, group_norm, x):
+        for number in numbers(x.shape[1]):
+            if x.shape[1] % number == 0 and fits(group_norm(x, number), norm(x), x):
+                return number
+        return end
+
+    return search
+
+
+def gives_up(norm, group_norm, x):
+    for number in range(1, x.shape[1] + 1):
+        if x.shape[1] % number == 0:
+            return number if np.allclose(group_norm(x, number), norm(x)) else 0
+
+
+def reversed_divisor(norm, group_norm, x):
+    numbers = [n for n in range(1, x.shape[1] + 1) if n % x.shape[1] == 0]
+    return next((n for n in numbers if np.allclose(group_norm(x, n), norm(x))), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "search"),
+    [
+        ("one_example_compared", searching(lambda a, b, x: np.allclose(a[0], b[0]))),
+        ("one_example_compared", searching(lambda a, b, x: np.allclose(a[-1], b[-1]))),
+        ("means_compared", searching(lambda a, b, x: abs(a.mean() - b.mean()) < 1e-6)),
+        ("norm_not_applied", searching(lambda a, b, x: np.allclose(a, x))),
+        ("groups_compared_exactly", searching(lambda a, b, x: (a == b).all())),
+        ("nothing_returned", searching(lambda a, b, x: np.allclose(a, b), end=None)),
+        (
+            "divisors_of_six",
+            searching(lambda a, b, x: np.allclose(a, b), lambda channels: (1, 2, 3, 6)),
+        ),
+        ("nothing_found", lambda norm, group_norm, x: 0),
+        ("return_in_loop", gives_up),
+        ("divisor_reversed", reversed_divisor),
+    ],
+)
+def test_a_wrong_search_is_named(name, search):
+    for part in ("identities", "identities_search"):
+        assert named((PREDICTIONS, search), f"group_instance_norm/{part}") == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "norm", "number"),
+    [
+        ("examples_denied", "layer_norm_of_examples", 0),
+        ("channels_denied", "instance_norm", 0),
+        ("pairs_denied", "pairs_of_channels", 0),
+        ("batch_norm_as_instance_norm", "batch_norm", 1),
+        ("batch_norm_as_instance_norm", "batch_norm", 3),
+        ("examples_by_size", "layer_norm_of_examples", 6),
+        ("positions_as_channels", "layer_norm_of_positions", 6),
+        ("instance_norm_as_one_group", "instance_norm", 1),
+        ("single_example_as_one_group", "batch_norm_of_single_examples", 1),
+        ("pairs_by_size", "pairs_of_channels", 2),
+        ("every_other_by_size", "every_other_channel", 3),
+    ],
+)
+def test_one_wrong_prediction_is_named(name, norm, number):
+    wrong = PREDICTIONS | {norm: number}
+    assert named((wrong, GROUPS_LIKE), "group_instance_norm/identities") == [name]
+
+
+def first_only(norm, x):
+    other = np.concatenate([x[:1], 3 + 2 * x[1:]])
+    return np.allclose(norm(other)[0], norm(x)[0])
+
+
+def permuted(norm, x):
+    order = np.random.default_rng(0).permutation(len(x))
+    return np.allclose(norm(x[order]), norm(x)[order])
+
+
+def repeated(norm, x):
+    return np.allclose(norm(np.repeat(x[None], 2, 0).reshape(-1, *x.shape[1:]))[:4], norm(x))
+
+
+def last_changed(norm, x):
+    other = x.copy()
+    other[-1] *= -2
+    return np.allclose(norm(other)[:-1], norm(x)[:-1])
+
+
+def last_only(norm, x):
+    other = np.concatenate([1 - x[:-1], x[-1:]])
+    return np.allclose(norm(other)[-1], norm(x)[-1])
+
+
+def next_changed(norm, x):
+    for i in range(len(x) - 1):
+        other = x.copy()
+        other[i + 1] *= 3
+        if not np.allclose(norm(other)[i], norm(x)[i]):
+            return False
+    return True
+
+
+def before_changed(norm, x):
+    """Change one, and look at the one after it."""
+    y = norm(x)
+    for i in range(1, len(x)):
+        other = x.copy()
+        other[i - 1] = np.flip(other[i - 1])
+        if np.abs(norm(other)[i] - y[i]).max() > 1e-9:
+            return False
+    return True
+
+
+def around_changed(norm, x):
+    return next_changed(norm, x) and before_changed(norm, x)
+
+
+def some(norm, x):
+    return any(np.allclose(norm(x[i : i + 1])[0], norm(x)[i]) for i in range(len(x)))
+
+
+@pytest.mark.parametrize(
+    ("name", "experiment"),
+    [
+        ("last_example_tested", last_only),
+        ("neighbours_changed", next_changed),
+        ("neighbours_changed", before_changed),
+        ("neighbours_changed", around_changed),
+        ("any_for_all", some),
+        ("always_dependent", lambda norm, x: False),
+        ("output_compared_with_input", lambda norm, x: np.allclose(norm(x), x)),
+        ("first_example_tested", first_only),
+        ("examples_permuted", permuted),
+        ("examples_repeated", repeated),
+        ("last_example_changed", last_changed),
+        ("always_independent", lambda norm, x: True),
+        ("answer_inverted", lambda norm, x: not others_replaced(norm, x)),
+        ("all_examples_changed", lambda norm, x: np.allclose(norm(x + 10), norm(x))),
+    ],
+)
+def test_a_wrong_experiment_is_named(name, experiment):
+    assert named((INDEPENDENT, experiment), "group_instance_norm/batch") == [name]
+
+
+def test_wrong_ideas_of_the_batch_are_named():
+    wrong = INDEPENDENT | {"batch_norm_inference": False, "group_norm": False}
+    assert sorted(named((wrong, permuted), "group_instance_norm/batch")) == [
+        "examples_permuted",
+        "group_norm_declared_dependent",
+        "inference_declared_dependent",
+    ]
+
+
+# --- The parts of a task ----------------------------------------------------------------------
+
+
+PARTS = {
+    "forward": ("images", "shapes"),
+    "backward": ("dx", "dgamma_dbeta"),
+    "identities": ("identities_predictions", "identities_search"),
+    "batch": ("batch_predictions", "batch_experiment"),
+}
+
+
+def mistakes_in(task):
+    """The mistakes that show in a task, by name."""
+    every = trials(find(f"group_instance_norm/{task}"), 0)
+    return {trial.mistakes[0].name for trial in every if trial.wrong}
+
+
+@pytest.mark.parametrize("whole", PARTS)
+def test_every_mistake_shows_in_a_part(whole):
+    assert set.union(*map(mistakes_in, PARTS[whole])) == mistakes_in(whole)
+
+
+# the mistakes that show in one half of the backward pass only
+DX_ALONE = """
+detached_statistics direct_term_dropped eps_forgotten_in_dvar exact_projection factor_half_lost
+factor_two_lost gamma_forgotten_in_dx gamma_forgotten_in_mean gamma_forgotten_in_product
+gamma_outside_group_means gamma_twice_in_dx group_size_miscounted mean_term_added
+mean_term_dropped means_of_batch_norm means_of_everything one_sum_instead_of_mean power_of_r
+product_mean_without_xhat product_with_x r_forgotten r_forgotten_in_a_path sums_instead_of_means
+x_for_deviation xhat_term_added xhat_term_dropped
+"""
+PARAMETERS_ALONE = """
+dbeta_with_gamma dgamma_with_gamma dgamma_with_x dgamma_without_xhat gradients_averaged
+gradients_keep_axes gradients_not_summed gradients_over_examples gradients_over_positions
+gradients_per_group last_axis_kept parameters_returned_in_reverse
+"""
+
+
+def test_a_part_knows_what_cannot_show_in_it():
+    missing = mistakes_in("forward") - mistakes_in("images")
+    assert missing == {
+        *("images_only", "remainder_ignored", "assert_for_error", "one_pass_variance"),
+        "parameters_shaped_for_images",
+    }
+    assert not mistakes_in("forward") - mistakes_in("shapes")
+    assert mistakes_in("backward") - mistakes_in("dgamma_dbeta") == set(DX_ALONE.split())
+    assert mistakes_in("backward") - mistakes_in("dx") == set(PARAMETERS_ALONE.split())
+    assert not mistakes_in("identities_predictions") & mistakes_in("identities_search")
+    assert not mistakes_in("batch_predictions") & mistakes_in("batch_experiment")
+
+
+def test_a_part_counts_by_itself():
+    halves = {
+        "dx": lambda *given: (jacobian(*given)[0], None, None),
+        "dgamma_dbeta": lambda *given: (None, *jacobian(*given)[1:]),
+        "images": lambda x, *given: torch_inside(x, *given) if x.ndim == 4 else None,
+        "shapes": lambda x, *given: reshape(x, *given) if x.ndim != 4 or x.shape[1] == 7 else None,
+        "identities_predictions": (PREDICTIONS, None),
+        "identities_search": ({}, GROUPS_LIKE),
+        "batch_predictions": (INDEPENDENT, None),
+        "batch_experiment": ({}, EXPERIMENT),
+    }
+    for whole, parts_of_it in PARTS.items():
+        for part in parts_of_it:
+            passes(halves[part], f"group_instance_norm/{part}")
+            for other in {whole, *parts_of_it} - {part}:
+                task = f"group_instance_norm/{other}"
+                assert not judge(observe(halves[part], task), task).passed

@@ -1,0 +1,877 @@
+"""The variance as students compute it, rightly and wrongly."""
+
+import functools
+import math
+import statistics
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from normkit.tutor.judging import differences, judge
+from normkit.tutor.observing import observe
+from normkit.tutor.stability.tasks import CASES, relative_error
+from normkit.tutor.tasks import find
+from normkit.variance import Moments, merge, moments, two_pass, welford
+
+
+def judged(answer, task, seed=5):
+    return judge(observe(answer, task, seed), task, seed)
+
+
+def named(answer, task):
+    return sorted(mistake.name for mistake in judged(answer, task).mistakes)
+
+
+# --- Right answers ----------------------------------------------------------------------------
+
+
+def wide(x):
+    return x.astype(np.result_type(x, np.float32))
+
+
+def sum_of_squares(x):
+    """Of the deviations from the mean."""
+    return ((wide(x) - wide(x).mean(axis=0)) ** 2).sum(axis=0)
+
+
+def two_passes(x):
+    return sum_of_squares(x) / len(x)
+
+
+def shifted_by_the_first(x):
+    """One pass over differences from x[0]: as good as two passes."""
+    d = wide(x) - wide(x[0])
+    return np.mean(d * d, axis=0) - np.mean(d, axis=0) ** 2
+
+
+def einsum(x):
+    centred = x - x.mean(axis=0, dtype=float)
+    return np.einsum("n...,n...->...", centred, centred) / len(x)
+
+
+def torch_inside(x):
+    x = torch.from_numpy(x.astype(float))
+    return (x - x.mean(dim=0)).square().mean(dim=0).numpy()
+
+
+def in_place_on_a_copy(x):
+    y = np.array(x, dtype=np.result_type(x, np.float32))
+    y -= y.mean(axis=0)
+    y *= y
+    return y.mean(axis=0)
+
+
+def column_by_column(x):
+    columns = x.reshape(len(x), -1).T.astype(float).tolist()
+    means = [statistics.fmean(column) for column in columns]
+    found = [
+        math.fsum((value - mean) ** 2 for value in column) / len(column)
+        for column, mean in zip(columns, means, strict=True)
+    ]
+    return np.array(found).reshape(x.shape[1:])
+
+
+def streaming(x):
+    n, mean, m2 = 0, np.zeros(x.shape[1:], dtype=float), np.zeros(x.shape[1:], dtype=float)
+    for value in x:
+        n += 1
+        delta = value - mean
+        mean = mean + delta / n
+        m2 = m2 + delta * delta * (n - 1) / n
+    return n, mean, m2
+
+
+def starts_with_the_first(x):
+    n, mean, m2 = 1, x[0] * 1.0, x[0] * 0.0
+    for k in range(1, len(x)):
+        old, n = mean, k + 1
+        mean = (k * old + x[k]) / n
+        m2 = m2 + (x[k] - old) * (x[k] - mean)
+    return [n, mean, m2]
+
+
+def merged_with_weights(a, b):
+    n = a.n + b.n
+    if not n:
+        return 0, a.mean, a.m2
+    mean = (a.n * a.mean + b.n * b.mean) / n
+    m2 = a.m2 + b.m2 + a.n * (a.mean - mean) ** 2 + b.n * (b.mean - mean) ** 2
+    return n, mean, m2
+
+
+def unpacked(a, b):
+    (na, mean_a, m2_a), (nb, mean_b, m2_b) = a, b
+    if na == 0 or nb == 0:
+        return b if na == 0 else a
+    delta = mean_a - mean_b
+    return Moments(
+        na + nb, mean_b + delta * na / (na + nb), m2_a + m2_b + delta**2 / (1 / na + 1 / nb)
+    )
+
+
+def all_at_once(variance, numbers, offsets):
+    tried = [numbers + offset for offset in offsets]
+    right = np.array([np.var(x, dtype=float) for x in tried])
+    good = np.isclose([variance(x) for x in tried], right, rtol=0.1, atol=0)
+    return np.inf if good.all() else offsets[int(np.argmin(good))]
+
+
+def nan_asked_for(variance, numbers, offsets):
+    for offset in offsets:
+        x = numbers + offset
+        found, right = float(variance(x)), statistics.pvariance(x.astype(float).tolist())
+        if math.isnan(found) or not 0.9 * right <= found <= 1.1 * right:
+            return offset
+    return float("inf")
+
+
+def fractions(x):
+    columns = [[Fraction(value) for value in c] for c in x.reshape(len(x), -1).T.tolist()]
+    means = [sum(column) / len(column) for column in columns]
+    sums = [sum((v - m) ** 2 for v in c) for c, m in zip(columns, means, strict=True)]
+    return np.array([float(s / len(x)) for s in sums]).reshape(x.shape[1:])
+
+
+def compensated(x):
+    """What rounding leaves of the sum of the deviations is taken out again."""
+    d = wide(x) - wide(x).mean(axis=0)
+    return ((d * d).sum(axis=0) - d.sum(axis=0) ** 2 / len(x)) / len(x)
+
+
+def pair_by_pair(x):
+    x = x.astype(float)
+    return sum((x[i] - x[j]) ** 2 for i in range(len(x)) for j in range(i)) / len(x) ** 2
+
+
+def differences_of_all(x):
+    x = x.astype(float)
+    return ((x[:, None] - x[None]) ** 2).mean(axis=(0, 1)) / 2
+
+
+def lengths(x):
+    x = x.astype(float)
+    return np.linalg.norm(x - x.mean(axis=0), axis=0) ** 2 / x.shape[0]
+
+
+def added_in_a_loop(x):
+    x, total, squares = wide(x), 0, 0
+    for value in x:
+        total = total + value
+    for value in x:
+        squares = squares + (value - total / len(x)) ** 2
+    return squares / len(x)
+
+
+def reduced(x):
+    x = wide(x)
+    mean = functools.reduce(np.add, x) / len(x)
+    return functools.reduce(np.add, [(value - mean) ** 2 for value in x]) / len(x)
+
+
+def axis_moved(x):
+    x = np.moveaxis(wide(x), 0, -1)
+    return np.average(np.square(x - np.average(x, axis=-1)[..., None]), axis=-1)
+
+
+def by_welford(x):
+    n, _mean, m2 = streaming(x.astype(float))
+    return m2 / n
+
+
+VARIANCES = [
+    two_passes,
+    fractions,
+    compensated,
+    pair_by_pair,
+    differences_of_all,
+    lengths,
+    added_in_a_loop,
+    reduced,
+    axis_moved,
+    by_welford,
+    shifted_by_the_first,
+    einsum,
+    torch_inside,
+    in_place_on_a_copy,
+    column_by_column,
+]
+
+
+def widened_if_need_be(x):
+    if x.dtype == np.float16:
+        x = x.astype(np.float32)
+    return ((x - x.mean(axis=0)) ** 2).mean(axis=0)
+
+
+def asked_for_by_dtype(x):
+    dtype = np.promote_types(x.dtype, np.float32)
+    centred = np.subtract(x, x.mean(axis=0, dtype=dtype), dtype=dtype)
+    return np.mean(centred**2, axis=0, dtype=dtype)
+
+
+def in_place(x):
+    n, mean, m2 = 0, np.zeros(x.shape[1:]), np.zeros(x.shape[1:])
+    for i in range(x.shape[0]):
+        old, n = mean.copy(), n + 1
+        mean += (x[i] - mean) / n
+        m2 += (x[i] - old) * (x[i] - mean)
+    return n, mean, m2
+
+
+def folded(x):
+    def step(state, value):
+        n, mean, m2 = state
+        new = mean + (value - mean) / (n + 1)
+        return n + 1, new, m2 + (value - mean) * (value - new)
+
+    return functools.reduce(step, x, (0, 0.0, 0.0))
+
+
+def halved(x):
+    if len(x) == 1:
+        return 1, x[0] * 1.0, x[0] * 0.0
+    a, b = Moments(*halved(x[: len(x) // 2])), Moments(*halved(x[len(x) // 2 :]))
+    return merged_with_weights(a, b)
+
+
+def shifted_sums(x):
+    n, total, squares = 0, 0.0, 0.0
+    for value in x:
+        n += 1
+        total = total + (value - x[0])
+        squares = squares + (value - x[0]) ** 2
+    return float(n), x[0] + total / n, squares - total * total / n
+
+
+def replaced(a, b):
+    n, share = a.n + b.n, b.n / max(a.n + b.n, 1)
+    between = n * share * (1 - share) * (b.mean - a.mean) ** 2
+    mean = (1 - share) * a.mean + share * b.mean
+    return a._replace(n=n, mean=mean, m2=a.m2 + b.m2 + between)
+
+
+def zeros_for_nothing(a, b):
+    return merged_with_weights(a, b) if a.n + b.n else (0, 0.0, 0.0)
+
+
+def value_by_value(a, b):
+    n, mean, m2 = a
+    for _ in range(b.n):
+        n, old = n + 1, mean
+        mean = mean + (b.mean - mean) / n
+        m2 = m2 + (b.mean - old) * (b.mean - mean)
+    return n, mean, m2 + b.m2
+
+
+def division_tried(a, b):
+    try:
+        share = b.n / (a.n + b.n)
+    except ZeroDivisionError:
+        return b
+    delta = b.mean - a.mean
+    return [a.n + b.n, a.mean + share * delta, a.m2 + b.m2 + delta * delta * share * a.n]
+
+
+def smallest_of_all(variance, numbers, offsets):
+    def good(x):
+        return 0.9 <= float(variance(x)) / np.var(x.astype(float)) <= 1.1
+
+    return min([offset for offset in offsets if not good(numbers + offset)], default=np.inf)
+
+
+def from_the_end(variance, numbers, offsets):
+    first = math.inf
+    for offset in reversed(offsets):
+        x = (numbers + offset).astype(numbers.dtype)
+        if not abs(variance(x) - np.var(x, dtype=float)) <= 0.1 * np.var(x, dtype=float):
+            first = offset
+    return first
+
+
+def offset_of_the_dtype(variance, numbers, offsets):
+    for offset in offsets:
+        x = numbers + numbers.dtype.type(offset)
+        error = np.abs(np.float64(variance(x)) / x.astype(np.float64).std() ** 2 - 1)
+        if error > 0.1 or np.isnan(error):
+            return np.float64(offset)
+    return float("inf")
+
+
+RIGHT = {
+    "stability/two_pass": VARIANCES,
+    "stability/half": [*VARIANCES, widened_if_need_be, asked_for_by_dtype],
+    "stability/welford": [
+        streaming,
+        starts_with_the_first,
+        in_place,
+        folded,
+        halved,
+        shifted_sums,
+    ],
+    "stability/merge": [
+        merged_with_weights,
+        unpacked,
+        replaced,
+        zeros_for_nothing,
+        value_by_value,
+        division_tried,
+    ],
+    "stability/limit": [
+        all_at_once,
+        nan_asked_for,
+        smallest_of_all,
+        from_the_end,
+        offset_of_the_dtype,
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "answer"), [(task, answer) for task, answers in RIGHT.items() for answer in answers]
+)
+def test_right_answers_of_any_style_pass(task, answer):
+    for seed in range(3):
+        verdict = judged(answer, task, seed)
+        assert verdict.passed, verdict.explain()
+
+
+def torch_variance(x):
+    return torch.from_numpy(x.astype(float)).var(dim=0, correction=0).numpy()
+
+
+def python_variance(x):
+    columns = x.reshape(len(x), -1).T.astype(float).tolist()
+    return np.array([statistics.pvariance(column) for column in columns]).reshape(x.shape[1:])
+
+
+def compared_with_ours(variance, numbers, offsets):
+    for offset in offsets:
+        x = numbers + offset
+        if not abs(variance(x) / two_pass(x.astype(float)) - 1) <= 0.1:
+            return offset
+    return np.inf
+
+
+READY_MADE = {
+    "stability/two_pass": {
+        "normkit.variance.two_pass": two_pass,
+        "numpy.var": lambda x: np.var(x, axis=0, dtype=np.result_type(x, np.float32)),
+        "numpy.ndarray.var": lambda x: wide(x).var(axis=0),
+        "numpy.std": lambda x: np.std(wide(x), axis=0) ** 2,
+        "torch.Tensor.var": torch_variance,
+        "statistics.pvariance": python_variance,
+    },
+    "stability/half": {
+        "normkit.variance.moments": lambda x: moments(x).variance(),
+        "numpy.ndarray.var": lambda x: wide(x).var(axis=0),
+    },
+    "stability/welford": {
+        "normkit.variance.welford": welford,
+        "normkit.variance.moments": moments,
+        "numpy.ndarray.mean": lambda x: (len(x), wide(x).mean(axis=0), sum_of_squares(x)),
+    },
+    "stability/merge": {"normkit.variance.merge": lambda a, b: merge(Moments(*a), Moments(*b))},
+    "stability/limit": {"normkit.variance.two_pass": compared_with_ours},
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "name"), [(task, name) for task, answers in READY_MADE.items() for name in answers]
+)
+def test_right_answers_that_are_ready_made_are_refused(task, name):
+    answer, task = READY_MADE[task][name], find(task)
+    observation = observe(answer, task, 5)
+    assert observation.ready_made[0] == name and not any(differences(observation, task, 5))
+    assert judge(observation, task, 5).difference.what == "ready_made"
+
+
+# --- Wrong answers ----------------------------------------------------------------------------
+
+
+def online(step):
+    """Welford's loop around this step, from (n, mean, M2) and a value to the next three."""
+
+    def answer(x):
+        state = 0, np.zeros(x.shape[1:], (x * 1.0).dtype), np.zeros(x.shape[1:], (x * 1.0).dtype)
+        for value in x:
+            state = step(*state, value)
+        return state
+
+    return answer
+
+
+def mean_first(n, mean, m2, value):
+    mean = mean + (value - mean) / (n + 1)
+    return n + 1, mean, m2 + (value - mean) ** 2
+
+
+def running_sums(x):
+    total = squares = 0 * x[0]
+    for value in x:
+        total, squares = total + value, squares + value * value
+    return len(x), total / len(x), squares - total * total / len(x)
+
+
+def merging(mean, m2):
+    def answer(a, b):
+        n = a.n + b.n
+        return (n, mean(a, b, n), m2(a, b, n)) if n else b
+
+    return answer
+
+
+def searching(failed, dtype=None):
+    def answer(variance, numbers, offsets):
+        for offset in offsets if dtype is None else np.array(offsets, dtype):
+            x = numbers + offset
+            if failed(variance(x), x, numbers):
+                return offset
+        return np.inf
+
+    return answer
+
+
+def off(found, x, numbers):
+    return not abs(found / x.astype(float).var() - 1) <= 0.1
+
+
+def right_mean(a, b, n):
+    return (a.n * a.mean + b.n * b.mean) / n
+
+
+def right_m2(a, b, n):
+    return a.m2 + b.m2 + (b.mean - a.mean) ** 2 * a.n * b.n / n
+
+
+def one_pass_in_float64(x):
+    x = x.astype(float)
+    return (x**2).mean(axis=0) - x.mean(axis=0) ** 2
+
+
+def stepping(step):
+    """Welford's method with this step of the mean, from value - mean and the new n."""
+
+    def answer(x):
+        n, mean, m2 = 0, 0.0, 0.0
+        for value in x:
+            n += 1
+            before = value - mean
+            mean = mean + step(before, n)
+            m2 = m2 + before * (value - mean)
+        return n, mean, m2
+
+    return answer
+
+
+def first_value_twice(x):
+    n, mean, m2 = 1, x[0], 0.0
+    for value in x:
+        n += 1
+        before = value - mean
+        mean = mean + before / n
+        m2 = m2 + before * (value - mean)
+    return n, mean, m2
+
+
+def divided_by_all(x):
+    mean = m2 = 0.0
+    for value in x:
+        before = value - mean
+        mean = mean + before / len(x)
+        m2 = m2 + before * (value - mean)
+    return len(x), mean, m2
+
+
+def returned_in_the_loop(x):
+    n, mean, m2 = 0, 0.0, 0.0
+    for value in x:
+        n = n + 1
+        before = value - mean
+        mean = mean + before / n
+        m2 = m2 + before * (value - mean)
+        return n, mean, m2
+
+
+def compared_with(right):
+    """The search with this as the right variance."""
+    return searching(lambda found, x, _: not abs(found - right(x)) / right(x) <= 0.1)
+
+
+def offset_not_added(variance, numbers, offsets):
+    for offset in offsets:
+        if off(variance(numbers), numbers, None):
+            return offset
+    return np.inf
+
+
+def offsets_add_up(variance, numbers, offsets):
+    for offset in offsets:
+        numbers = numbers + offset
+        if off(variance(numbers), numbers, None):
+            return offset
+    return np.inf
+
+
+def only_the_first_offset(variance, numbers, offsets):
+    for offset in offsets:
+        x = numbers + offset
+        if off(variance(x), x, None):
+            return offset
+        else:
+            return np.inf
+
+
+def last_success(variance, numbers, offsets, good=None):
+    for offset in offsets:
+        x = numbers + offset
+        if off(variance(x), x, None):
+            return good
+        good = offset
+    return np.inf
+
+
+def none_at_the_end(variance, numbers, offsets):
+    for offset in offsets:
+        if off(variance(numbers + offset), numbers + offset, None):
+            return offset
+
+
+def error_returned(variance, numbers, offsets):
+    for offset in offsets:
+        x = numbers + offset
+        error = abs(variance(x) - np.var(x, dtype=float)) / np.var(x, dtype=float)
+        if not error <= 0.1:
+            return error
+    return np.inf
+
+
+def place_of_the_offset(variance, numbers, offsets):
+    for i in range(len(offsets)):
+        x = numbers + offsets[i]
+        if off(variance(x), x, None):
+            return i
+    return np.inf
+
+
+def divided(moments, less):
+    """The moments with M2 divided by their number, less this."""
+
+    def answer(x):
+        n, mean, m2 = moments(x)
+        return n, mean, m2 / (n - less)
+
+    return answer
+
+
+def centred_in_place(x):
+    x -= x.mean(axis=0)
+    return (x * x).mean(axis=0)
+
+
+WRONG = {
+    "stability/two_pass": {
+        "one_pass": lambda x: np.mean(x * x, axis=0) - np.square(np.mean(x, axis=0)),
+        "one_pass_clipped": lambda x: np.clip(
+            np.einsum("n...,n...->...", x, x) / len(x) - x.mean(axis=0) ** 2, 0, None
+        ),
+        "divided_by_n_minus_1": lambda x: sum_of_squares(x) / (len(x) - 1),
+        "along_the_last_axis": lambda x: np.square(x - x.mean(axis=-1, keepdims=True)).mean(
+            axis=-1
+        ),
+        "over_everything": lambda x: ((x - x.mean()) ** 2).mean(),
+        "mean_over_everything": lambda x: ((x - x.mean()) ** 2).mean(axis=0),
+        "one_mean_of_squares": lambda x: ((x - x.mean(axis=0)) ** 2).mean(),
+        "standard_deviation": lambda x: np.sqrt(two_passes(x)),
+        "about_the_first_value": lambda x: ((x - x[0]) ** 2).mean(axis=0),
+        "one_pass_in_float64": one_pass_in_float64,
+        "always_float32": lambda x: two_passes(x.astype(np.float32)),
+        "divided_by_size": lambda x: sum_of_squares(x) / x.size,
+        "sums_divided_by_size": lambda x: ((x - x.sum(axis=0) / x.size) ** 2).sum(axis=0) / x.size,
+        "divided_by_n_plus_1": lambda x: sum_of_squares(x) / (len(x) + 1),
+        "along_axis_1": lambda x: ((x - x.mean(axis=1, keepdims=True)) ** 2).mean(axis=1),
+        "only_the_mean_squared": lambda x: (x - x.mean(axis=0) ** 2).mean(axis=0),
+        "deviations_not_squared": lambda x: (x - x.mean(axis=0)).mean(axis=0) ** 2,
+        "deviations_in_float32": lambda x: np.mean(
+            (x - x.mean(axis=0)).astype(np.float32) ** 2, axis=0
+        ),
+        "mean_always_float32": lambda x: ((x - np.float32(x.mean(axis=0))) ** 2).mean(axis=0),
+        "mean_returned": lambda x: sum(x) / len(x),
+        "not_averaged": lambda x: (x - x.mean(axis=0)) ** 2,
+        "divided_rounding_down": lambda x: sum_of_squares(x) // x.shape[0],
+        "axis_kept": lambda x: two_passes(x)[None],
+        "result_in_integers": lambda x: two_passes(x).astype(x.dtype),
+        "changed_in_place": centred_in_place,
+    },
+    "stability/half": {
+        "one_pass_in_float64": one_pass_in_float64,
+        "mean_summed_in_half": lambda x: np.mean((wide(x) - x.sum(axis=0) / len(x)) ** 2, axis=0),
+        "mean_in_half": lambda x: np.mean((wide(x) - x.mean(axis=0)) ** 2, axis=0),
+        "all_in_half": lambda x: ((x - x.mean(axis=0)) ** 2).mean(axis=0).astype(float),
+        "result_in_half": lambda x: two_passes(x).astype(x.dtype),
+        "squares_in_half": lambda x: np.mean(
+            (x - x.mean(axis=0, dtype=np.result_type(x, "f4"))).astype(x.dtype) ** 2,
+            axis=0,
+            dtype=np.result_type(x, "f4"),
+        ),
+        "sums_in_half": lambda x: np.add.reduce((x - np.add.reduce(x) / len(x)) ** 2) / len(x),
+        "mean_always_float32": lambda x: ((x - x.mean(axis=0, dtype="f4")) ** 2).mean(axis=0),
+        "deviations_in_half": lambda x: np.mean(
+            wide((wide(x) - wide(x).mean(axis=0)).astype(x.dtype)) ** 2, axis=0
+        ),
+        "deviations_in_float32": lambda x: np.float32(two_passes(x)),
+        "always_float32": lambda x: ((np.float32(x) - np.float32(x).mean(0)) ** 2).mean(0),
+        "one_pass": lambda x: (
+            np.mean(x.astype(np.result_type(x, "f4")) ** 2, axis=0)
+            - np.mean(x.astype(np.result_type(x, "f4")), axis=0) ** 2
+        ),
+    },
+    "stability/welford": {
+        "new_mean_twice": online(mean_first),
+        "old_mean_twice": online(
+            lambda n, mean, m2, v: (n + 1, mean + (v - mean) / (n + 1), m2 + (v - mean) ** 2)
+        ),
+        "sums_of_squares": running_sums,
+        "m2_divided_by_n": divided(streaming, 0),
+        "m2_divided_by_n_minus_1": divided(streaming, 1),
+        "halfway_to_the_value": online(
+            lambda n, m, m2, v: (n + 1, 0.5 * m + 0.5 * v, m2 + (v - m) * (v - (m + v) / 2))
+        ),
+        "values_in_float32": lambda x: streaming(x.astype(np.float32)),
+        "sums_of_squares_in_float64": lambda x: running_sums(x.astype(float)),
+        "divided_by_old_count_or_1": stepping(lambda before, n: before / max(n - 1, 1)),
+        "divided_by_count_plus_1": stepping(lambda before, n: before / (n + 1)),
+        "step_rounded_down": stepping(lambda before, n: before // n),
+        "first_value_twice": first_value_twice,
+        "returned_in_the_loop": returned_in_the_loop,
+        "n_at_the_end": lambda x: (*streaming(x)[1:], len(x)),
+        "m2_before_mean": lambda x: [streaming(x)[i] for i in (0, 2, 1)],
+        "m2_as_deviation": lambda x: (*streaming(x)[:2], (streaming(x)[2] / len(x)) ** 0.5),
+        "m2_of_the_values": online(
+            lambda n, mean, m2, v: (n + 1, mean + (v - mean) / (n + 1), m2 + v * v)
+        ),
+        "divided_by_all": divided_by_all,
+        "every_entry_a_value": lambda x: streaming(x.reshape(-1)),
+        "deviations_in_float32": online(
+            lambda n, mean, m2, v: (
+                n + 1,
+                mean + (v - mean) / (n + 1),
+                m2 + np.float32(v - mean) * np.float32((v - mean) * n / (n + 1)),
+            )
+        ),
+    },
+    "stability/merge": {
+        "means_averaged": merging(
+            lambda a, b, n: (a.mean + b.mean) / 2,
+            lambda a, b, n: a.m2 + b.m2 + (a.mean - b.mean) ** 2 * a.n * b.n / n,
+        ),
+        "between_forgotten": merging(right_mean, lambda a, b, n: a.m2 + b.m2),
+        "delta_not_squared": merging(
+            right_mean, lambda a, b, n: a.m2 + b.m2 + (b.mean - a.mean) * a.n * b.n / n
+        ),
+        "between_divided_twice": merging(
+            right_mean,
+            lambda a, b, n: a.m2 + b.m2 + (b.mean - a.mean) ** 2 * a.n / n * b.n / n,
+        ),
+        "empty_chunks_nan": lambda a, b: (
+            a.n + b.n,
+            right_mean(a, b, a.n + b.n),
+            a.m2 + b.m2 + (b.mean - a.mean) ** 2 * a.n * b.n / (a.n + b.n),
+        ),
+        "empty_chunks_refused": lambda a, b: (
+            a.n + b.n,
+            a.mean + (b.mean - a.mean) * (b.n / (a.n + b.n)),
+            a.m2 + b.m2 + (b.mean - a.mean) ** 2 * (a.n * b.n / (a.n + b.n)),
+        ),
+        "m2_times_n": merging(
+            right_mean,
+            lambda a, b, n: a.n * a.m2 + b.n * b.m2 + (b.mean - a.mean) ** 2 * a.n * b.n / n,
+        ),
+        "means_added": merging(lambda a, b, n: a.mean + b.mean, right_m2),
+        "delta_from_the_new_mean": merging(
+            right_mean,
+            lambda a, b, n: a.m2 + b.m2 + (b.mean - right_mean(a, b, n)) ** 2 * a.n * b.n / n,
+        ),
+        "a_for_any_empty_chunk": lambda a, b: (
+            a if a.n == 0 or b.n == 0 else merged_with_weights(a, b)
+        ),
+        "m2_before_mean": lambda a, b: [merged_with_weights(a, b)[i] for i in (0, 2, 1)],
+        "mean_not_divided": merging(lambda a, b, n: a.n * a.mean + b.n * b.mean, right_m2),
+        "between_unweighted": merging(
+            right_mean, lambda a, b, n: a.m2 + b.m2 + (a.mean - b.mean) ** 2
+        ),
+        "between_without_a": merging(
+            right_mean, lambda a, b, n: a.m2 + b.m2 + (a.mean - b.mean) ** 2 * a.n / n
+        ),
+        "merged_by_squares": merging(
+            right_mean,
+            lambda a, b, n: (
+                (a.m2 + a.n * a.mean**2)
+                + (b.m2 + b.n * b.mean**2)
+                - (a.n * a.mean + b.n * b.mean) ** 2 / n
+            ),
+        ),
+    },
+    "stability/limit": {
+        "nan_passes": searching(lambda found, x, _: abs(found / np.var(x.astype(float)) - 1) > 0.1),
+        "too_small_passes": searching(lambda found, x, _: not found / x.astype(float).var() <= 1.1),
+        "too_large_passes": searching(lambda found, x, _: not found >= 0.9 * x.astype(float).var()),
+        "absolute_error": searching(
+            lambda found, x, _: not abs(found - np.var(x, dtype=float)) <= 0.1
+        ),
+        "before_the_offset": searching(lambda found, _, numbers: off(found, numbers, None)),
+        "right_in_the_same_dtype": searching(
+            lambda found, x, _: not abs(found - x.var()) / x.var() <= 0.1
+        ),
+        "tried_in_float64": searching(off, dtype=int),
+        "divided_by_the_found": searching(
+            lambda found, x, _: not abs(found - np.var(x.astype(float))) / found <= 0.1
+        ),
+        "limit_of_10": searching(
+            lambda found, x, _: not abs(found / np.var(x, dtype=float) - 1) <= 10
+        ),
+        "first_success": searching(lambda *tried: not off(*tried)),
+        "right_in_two_passes": compared_with(lambda x: ((x - x.mean()) ** 2).mean()),
+        "right_in_float32": compared_with(lambda x: np.var(x.astype(np.float32))),
+        "right_in_at_least_float32": compared_with(two_passes),
+        "right_unbiased": compared_with(lambda x: np.var(x, ddof=1, dtype=float)),
+        "right_is_a_deviation": compared_with(lambda x: np.std(x.astype(float))),
+        "offset_not_added": offset_not_added,
+        "offsets_add_up": offsets_add_up,
+        "only_the_first_offset": only_the_first_offset,
+        "place_of_the_offset": place_of_the_offset,
+        "last_success": last_success,
+        "always_inf": lambda variance, numbers, offsets: np.inf,
+        "only_nan_fails": searching(lambda found, x, _: np.isnan(found)),
+        "inf_forgotten": none_at_the_end,
+        "error_returned": error_returned,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "name"), [(task, name) for task, answers in WRONG.items() for name in answers]
+)
+def test_a_wrong_answer_is_named(task, name):
+    assert named(WRONG[task][name], task) == [name]
+
+
+OTHERWISE = [
+    (
+        "stability/two_pass",
+        "one_pass_clipped",
+        lambda x: abs(np.mean(x * x, 0) - np.mean(x, 0) ** 2),
+    ),
+    ("stability/two_pass", "one_mean_of_squares", lambda x: ((x - x.mean(0)) ** 2).sum() / len(x)),
+    ("stability/two_pass", "deviations_in_float32", lambda x: np.float32(two_passes(x))),
+    ("stability/half", "all_in_half", lambda x: np.mean((x - x.mean(0)) ** 2, 0, dtype=float)),
+    ("stability/merge", "a_for_any_empty_chunk", lambda a, b: unpacked(a, b) if a.n and b.n else b),
+    (
+        "stability/limit",
+        "offset_not_added",
+        lambda variance, numbers, offsets: all_at_once(
+            lambda x: variance(numbers), numbers, offsets
+        ),
+    ),
+    (
+        "stability/limit",
+        "inf_forgotten",
+        lambda *given: given[2][-1] if all_at_once(*given) == np.inf else all_at_once(*given),
+    ),
+    (
+        "stability/limit",
+        "limit_of_10",
+        searching(lambda found, x, _: not abs(found / x.astype(float).var() - 1) <= 1),
+    ),
+]
+
+
+@pytest.mark.parametrize(("task", "name", "answer"), OTHERWISE)
+def test_a_mistake_written_otherwise_is_named(task, name, answer):
+    assert named(answer, task) == [name]
+
+
+@pytest.mark.parametrize(
+    "failed", [lambda found, x, _: found != np.var(x), lambda found, x, _: found == 0]
+)
+def test_what_is_not_known_is_not_named(failed):
+    assert not named(searching(failed), "stability/limit")
+
+
+def test_nothing_is_near_infinity():
+    answer = searching(lambda found, x, _: not abs(found - x.var()) <= 0.1 * x.var())
+    assert not judged(answer, "stability/limit").passed
+
+
+def test_the_last_success_is_named_whatever_comes_before_the_first():
+    def answer(variance, numbers, offsets):
+        return last_success(variance, numbers, offsets, good=-1)
+
+    assert named(answer, "stability/limit") == ["last_success"]
+
+
+def test_two_mistakes_by_hand_are_both_named():
+    answer = merging(lambda a, b, n: (a.mean + b.mean) / 2, lambda a, b, n: a.m2 + b.m2)
+    assert named(answer, "stability/merge") == ["between_forgotten", "means_averaged"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda x: sum((x - sum(x) / len(x)) ** 2) / len(x),
+        lambda x: ((x - x.sum(axis=0) / len(x)) ** 2).sum(axis=0) / len(x),
+        lambda x: np.add.accumulate((x - np.add.accumulate(x)[-1] / len(x)) ** 2)[-1] / len(x),
+    ],
+)
+def test_sums_in_half_are_named_in_any_order(answer):
+    assert named(answer, "stability/half") == ["sums_in_half"]
+
+
+def test_shifting_by_the_mean_in_place_is_seen():
+    def answer(x):
+        variance = two_passes(x)
+        x -= x.mean(axis=0).astype(x.dtype)
+        return variance
+
+    assert judged(answer, "stability/two_pass").difference.what == "modified"
+
+
+@pytest.mark.parametrize("chunk", ["a", "b"])
+@pytest.mark.parametrize("shortcut", [False, True])
+def test_merging_in_place_is_seen(chunk, shortcut):
+    def answer(a, b):
+        if shortcut and not (a.n and b.n):
+            return a if a.n else b
+        n, mean, m2 = merged_with_weights(a, b)
+        of_one, of_other = (a.m2, b.m2) if chunk == "a" else (b.m2, a.m2)
+        of_one += of_other
+        return n, mean, m2
+
+    difference = judged(answer, "stability/merge").difference
+    assert (difference.what, difference.name) == ("modified", chunk)
+
+
+def test_predictions_may_be_numpys():
+    found = {case: np.float64(relative_error(case)) < 0.1 for case in CASES}
+    assert type(found["near"]) is np.bool_ and judged(found, "stability/predict").passed
+
+
+def test_sums_in_half_are_shown_where_a_sum_overflows():
+    difference = judged(WRONG["stability/half"]["sums_in_half"], "stability/half").difference
+    assert (difference.probe.inputs["x"].sum(axis=0, dtype=float) > 65504).any()
+
+
+def test_more_digits_and_other_numbers_are_welcome():
+    def pythons(x):
+        n, mean, m2 = streaming(x)
+        return np.int64(n), np.asarray(mean, dtype=float), np.asarray(m2, dtype=float)
+
+    assert judged(pythons, "stability/welford").passed
+    assert judged(lambda x: two_passes(x.astype(float)), "stability/half").passed
+
+
+def test_a_single_chunk_of_numbers_is_told():
+    text = judged(WRONG["stability/merge"]["means_averaged"], "stability/merge").explain()
+    assert "a = [1] · b = [3, 5, 7]" in text
+    assert math.isclose(merge(moments(np.array([1.0])), moments(np.array([3.0, 5, 7]))).mean, 4)

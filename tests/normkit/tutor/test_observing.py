@@ -1,0 +1,148 @@
+"""The first half: whatever an answer does is observed, and travels as bytes."""
+
+import numpy as np
+import pytest
+
+from normkit.tutor.judging import judge, reference, trials
+from normkit.tutor.mistakes import combine
+from normkit.tutor.observing import Observation, observe
+from normkit.tutor.tasks import every_task
+
+TASKS = every_task()
+RIGHT = combine("layer_norm/layer_norm")
+
+
+def together(names):
+    """Tests of one task, run by one process: they share results."""
+    return [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
+
+
+# --- Nasty answers ----------------------------------------------------------------------------
+
+
+class Spiteful(np.ndarray):
+    def __array_finalize__(self, other):
+        raise RuntimeError("no")
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise ValueError("not even this")
+
+
+def raiser(error):
+    def function(*arguments, **options):
+        raise error
+
+    return function
+
+
+def endless(*arguments):
+    return endless(*arguments)
+
+
+NASTY = {
+    "exit": raiser(SystemExit(0)),
+    "interrupt": raiser(KeyboardInterrupt()),
+    "generator exit": raiser(GeneratorExit()),
+    "unspeakable": raiser(Unspeakable()),
+    "memory": raiser(MemoryError()),
+    "endless": endless,
+    "none": lambda *a: None,
+    "text": lambda *a: "0.5",
+    "lists": lambda *a: [[1.0], [2.0]],
+    "objects": lambda x, *a: x.astype(object),
+    "strings": lambda x, *a: x.astype(str),
+    "complex": lambda x, *a: x.astype(complex),
+    "records": lambda *a: np.zeros(3, dtype=[("a", int)]),
+    "broadcast": lambda *a: np.broadcast_to(1.0, (10**6, 10**6)),
+    "spiteful": lambda x, *a: x.view(Spiteful),
+    "read-only": lambda x, *a: x.setflags(write=False),
+    "resized": lambda x, *a: x.resize((100,), refcheck=False),
+    "nan": lambda x, *a: x * np.nan,
+    "generator": lambda *a: (value for value in ()),
+    "class": Unspeakable,
+    "arity": lambda: 0,
+    "number": 3,
+    "nothing": None,
+    "array": np.ones(3),
+    "pair": (None, None),
+    "dictionary": {"shift_tokens": True},
+    "truths": ({}, lambda *a: np.ones(3, dtype=bool)),
+}
+
+
+@pytest.mark.parametrize("task", together(TASKS))
+def test_nothing_escapes(task):
+    for name, answer in NASTY.items():
+        observation = observe(answer, TASKS[task])
+        verdict = judge(Observation.from_bytes(observation.to_bytes()), TASKS[task])
+        assert not verdict.passed, name
+        assert verdict.explain("en") and verdict.explain("fr")
+
+
+def test_an_interruption_ends_the_run():
+    calls = []
+
+    def slow(*arguments):
+        calls.append(arguments)
+        raise KeyboardInterrupt
+
+    observe(slow, "layer_norm/forward")
+    assert len(calls) == 1
+
+
+def test_an_answer_cannot_silence_numpy_or_change_the_probes_of_the_next():
+    def rude(x, gamma, beta, eps):
+        np.seterr(all="raise")
+        for array in (x, gamma, beta):
+            array[...] = 7
+        return RIGHT(x, gamma, beta, eps)
+
+    before = np.geterr()
+    observe(rude, "layer_norm/forward")
+    assert np.geterr() == before
+    assert judge(observe(RIGHT, "layer_norm/forward"), "layer_norm/forward").passed
+
+
+# --- Two processes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", together(TASKS))
+def test_an_observation_survives_as_bytes(name):
+    task = TASKS[name]
+    for answer in (reference(task), trials(task, 0)[0].answer, None):
+        observation = observe(answer, task, 5)
+        again = Observation.from_bytes(observation.to_bytes())
+        assert judge(again, task, 5).explain() == judge(observation, task, 5).explain()
+        for a, b in zip(observation.results, again.results, strict=True):
+            assert list(a.values) == list(b.values)
+            assert (a.error, a.kinds, a.modified) == (b.error, b.kinds, b.modified)
+            assert all(
+                np.array_equal(a.values[k], b.values[k]) for k in a.values if a.values[k].size
+            )
+
+
+# --- What else is observed --------------------------------------------------------------------
+
+
+def test_an_exception_is_kept_with_the_students_line_and_the_shapes_met():
+    def answer(x, gamma, beta, eps):
+        mean = x.mean(-1)
+        return x - mean
+
+    result = observe(answer, "layer_norm/forward").results[0]
+    assert result.error.startswith("ValueError") and result.line == "return x - mean"
+    assert result.shapes == {"x": "(2, 3)", "mean": "(2,)"}
+
+
+def test_what_is_printed_is_kept_for_each_probe_and_cut(capsys):
+    def answer(x, gamma, beta, eps):
+        for number in range(1000):
+            print(number, x.shape)
+        return RIGHT(x, gamma, beta, eps)
+
+    results = observe(answer, "layer_norm/forward").results
+    assert capsys.readouterr().out == ""
+    assert results[0].printed.splitlines()[0] == "0 (2, 3)"
+    assert all(len(result.printed.splitlines()) == 20 for result in results)
