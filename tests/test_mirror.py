@@ -8,6 +8,7 @@ SEVERAL = {
     "test_mirror.py",
     "test_install.py",
     "test_site.py",  # all that `make` builds
+    "test_workers.py",
     "book/test_coverage.py",
     "book/test_links.py",
     "classroom/test_grading.py",  # all commands of nbgrader

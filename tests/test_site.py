@@ -20,9 +20,6 @@ from press.printed import NAME
 
 NAMES = {"DeepNorm", "OLMo 2", "Peri", "Post", "Pre"}  # the same in every language
 
-# one worker builds the site
-pytestmark = pytest.mark.xdist_group("test_site.py")
-
 
 @pytest.fixture(scope="module")
 def pages() -> dict[Path, BeautifulSoup]:
