@@ -107,7 +107,7 @@ def program(answer: Answer, trial: Trial | None) -> str:
     task = find(answer.task)
     right, made = combine(task.programs[0]), f"combine(find({task.name!r}).programs[0])"
     if trial:
-        number = trials(task, 0).index(trial)
+        number = next(i for i, t in enumerate(trials(task, 0)) if same(t, trial))
         right, made = trial.answer, f"trials(find({task.name!r}), 0)[{number}].answer"
     return f"{answer.names} = {made}{'()' * is_bundle(right)}"
 

@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple, TypeVar
@@ -82,6 +82,14 @@ def _target(node: ast.stmt) -> str:
     return ast.unparse(node.target) if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else ""
 
 
+@lru_cache(4096)
+def _names(source: str) -> frozenset[str]:
+    """The names that a program uses and is not handed."""
+    nodes = list(ast.walk(ast.parse(source)))
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return frozenset(used - {node.arg for node in nodes if isinstance(node, ast.arg)})
+
+
 FILLED = "...", "def _():", "if _else:"  # what makes a fragment complete
 
 
@@ -133,10 +141,7 @@ class Program:
 
     def calls(self, source: str = "") -> dict[str, str]:
         """The programs that it, or a version of it, calls, by the names that it calls them."""
-        source = source or self.source
-        nodes = list(ast.walk(ast.parse(source)))
-        used = {node.id for node in nodes if isinstance(node, ast.Name)}
-        used -= {node.arg for node in nodes if isinstance(node, ast.arg)}  # what is handed in
+        used = _names(source or self.source)
         known = {name: PROGRAM_OF.get(_key(self.knows.get(name)), "") for name in used}
         return {name: of for name, of in sorted(known.items()) if of and of != self.name}
 

@@ -81,7 +81,7 @@ def _use_layer(answer, dy, x, alpha, gamma, beta, shift=None) -> Named:
     x = x.requires_grad_()
     y = layer(x)
     yield TRAINED, y
-    y.backward(dy)
+    (y * dy).sum().backward()  # y.backward(dy) imports sympy
     yield "dx", x.grad
     yield from ((f"d{name}", getattr(layer, name).grad) for name in trained)
 

@@ -195,7 +195,7 @@ def _use_stack(answer, x, dy, layers, placement) -> Named:
     y = model(x)
     yield NEW, y
     yield PARAMETERS, sum(parameter.numel() for parameter in model.parameters())
-    y.backward(dy)
+    (y * dy).sum().backward()  # y.backward(dy) imports sympy
     with torch.no_grad():
         for parameter in model.parameters():
             parameter -= 0.1 * (0 if parameter.grad is None else parameter.grad)
