@@ -1,12 +1,14 @@
 """A mistake on a page: the lines that it changes, and what right and wrong code make of numbers."""
 
+import difflib
 import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from normkit.tutor.mistakes import Mistake, combine, diff, mistakes_of
+from normkit.tutor.mistakes import Mistake, combine, mistakes_of, written
+from normkit.tutor.programs import find_program
 
 
 def wrong(program: str, name: str) -> Any:
@@ -46,6 +48,22 @@ def changed(program: str, mistake: Mistake) -> list[str]:
     lines = diff(program, mistake).splitlines()
     texts = textwrap.dedent("\n".join(line[1:] for line in lines)).splitlines()
     return [f"{line[0]} {text}".rstrip() for line, text in zip(lines, texts, strict=True)]
+
+
+def diff(name: str, mistake: Mistake, way: int = 0) -> str:
+    """What a mistake changes in a program: the right lines with -, the wrong ones with +.
+
+    Lines that only come stand below the line that they follow.
+    """
+    right, wrong = find_program(name).source, written(name, mistake, ways=[way])
+    texts = right.splitlines(), wrong.splitlines()
+    lines = []
+    for what, a, b, c, d in difflib.SequenceMatcher(None, *texts).get_opcodes():
+        if what != "equal":
+            above = texts[0][a - 1 : a] if what == "insert" else []
+            lines += [f" {line}" for line in above]
+            lines += [f"-{line}" for line in texts[0][a:b]] + [f"+{line}" for line in texts[1][c:d]]
+    return "\n".join(lines)
 
 
 def _named(program: str, name: str) -> Mistake:

@@ -191,22 +191,6 @@ def _hunks(words: list[str], others: list[str]) -> Iterator[tuple[int, int, tupl
             yield a, b, tuple(others[c:d])
 
 
-def diff(name: str, mistake: Mistake, way: int = 0) -> str:
-    """What a mistake changes in a program: the right lines with -, the wrong ones with +.
-
-    Lines that only come stand below the line that they follow.
-    """
-    right, wrong = find_program(name).source, written(name, mistake, ways=[way])
-    texts = right.splitlines(), wrong.splitlines()
-    lines = []
-    for what, a, b, c, d in difflib.SequenceMatcher(None, *texts).get_opcodes():
-        if what != "equal":
-            above = texts[0][a - 1 : a] if what == "insert" else []
-            lines += [f" {line}" for line in above]
-            lines += [f"-{line}" for line in texts[0][a:b]] + [f"+{line}" for line in texts[1][c:d]]
-    return "\n".join(lines)
-
-
 @dataclass(eq=False)
 class Part(Mistake):
     """A mistake that stands in several places of a program, and is left in some of them."""
@@ -273,21 +257,15 @@ def _record(entry: list[str], where: str, program: str, found: defaultdict) -> N
             ways.append([])
         elif line[0] in "-+.":
             ways[-1].append(("..." if line == "..." else line[0], line[2:]))
-    home, words = (
-        program.rpartition("/")[0],
-        {
-            mark: " ".join(line[1:].strip() for line in entry[1:] if line[0] == mark)
-            for mark in " ~"
-        },
+    home = program.rpartition("/")[0]
+    said, met = (
+        " ".join(line[1:].strip() for line in entry[1:] if line[0] == mark) for mark in " ~"
     )
     other, _, short = name.rpartition("/")
-    known = (
-        [m for m in catalogue(other)[""] if m.name == short]
-        if other
-        else [m for m in found[""] if m.name == name and (not words[" "] or m.where == where)]
-    )
-    if words[" "] and not known:
-        known = [Mistake(name, home, where, label, words[" "], words["~"])]
+    above = (m for m in (catalogue(other) if other else found)[""] if m.name == short)
+    known = [m for m in above if other or not said or m.where == where]
+    if said and not known:
+        known = [Mistake(name, home, where, label, said, met)]
         found[""] += known
     if not known:
         raise SyntaxError(f"{where}: {name} has no message, and no entry of that name stands above")

@@ -61,6 +61,7 @@ def test_a_pair_that_passes_is_found(harmless):
     assert passing(FORWARD, 0, [(0, 1)]) == [f"same_mean + same_root ({FORWARD})"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_test_and_every_mistake_is_looked_at(name):
     cells = read(ROOT / "solutions" / f"{name}.md").cells
@@ -73,6 +74,7 @@ def test_every_test_and_every_mistake_is_looked_at(name):
         assert tested <= known
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_mistake_has_a_turn_and_every_answer_is_right_in_one(name):
     every = turns(of(name))

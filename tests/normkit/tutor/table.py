@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from normkit.tutor.mistakes import diff, mistakes_of
+from normkit.tutor.exposing import diff
+from normkit.tutor.mistakes import mistakes_of
 from normkit.tutor.tasks import every_task
 
 TABLE = Path(__file__).with_name("table.diff")

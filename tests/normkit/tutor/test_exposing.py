@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from normkit.tutor.exposing import expose, wrong
+from normkit.tutor.exposing import diff, expose, wrong
+from normkit.tutor.mistakes import mistakes_of
 
 
 def test_the_wrong_program_makes_this_mistake():
@@ -35,3 +36,11 @@ def test_an_array_keeps_its_dtype_and_its_rows_stand_below_each_other(capsys):
 def test_an_unknown_mistake_is_an_error():
     with pytest.raises(LookupError, match="carries no mistake 'no_such_mistake'; it carries "):
         wrong("layer_norm/layer_norm", "no_such_mistake")
+
+
+def test_the_diff_shows_what_a_student_writes():
+    (mistake,) = (m for m in mistakes_of("layer_norm/layer_norm") if m.name == "eps_outside_root")
+    assert diff("layer_norm/layer_norm", mistake).splitlines() == [
+        "-    xhat = (x - mean) / np.sqrt(var + eps)",
+        "+    xhat = (x - mean) / (np.sqrt(var) + eps)",
+    ]

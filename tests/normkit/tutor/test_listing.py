@@ -127,6 +127,7 @@ def test_a_page_that_nobody_names_is_an_error():
         listing("mistakes")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_shows_all_its_mistakes_each_with_lines_and_numbers(page):
     parts = re.split(r"(?m)^(?=\(.*\)=\n### |## `)", listing(page))[1:]

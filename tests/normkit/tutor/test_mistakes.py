@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from normkit.tutor.judging import Trial, agree, distance, drawn, judge, trials
-from normkit.tutor.mistakes import catalogue, combine, diff, mistakes_of, read, written
+from normkit.tutor.mistakes import catalogue, combine, mistakes_of, read, written
 from normkit.tutor.observing import Observation, run_probe
 from normkit.tutor.programs import Program, Stale, find_program, pattern
 from normkit.tutor.tasks import assignments, every_task
@@ -52,6 +52,7 @@ def gap(a, b, probe):
     return max((distance(a.values[k], b.values[k]) / probe.tolerance for k in a.values), default=0)
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("name", together(TASKS))
 def test_right_and_wrong_answers_lie_far_apart(name):
     task = TASKS[name]
@@ -254,11 +255,3 @@ def test_an_entry_that_no_longer_fits_says_where():
         Stale, match=r"layer_norm/mistakes.diff:3: lost: layer_norm/layer_norm has no"
     ):
         written(program, mistake)
-
-
-def test_the_diff_shows_what_a_student_writes():
-    (mistake,) = (m for m in mistakes_of("layer_norm/layer_norm") if m.name == "eps_outside_root")
-    assert diff("layer_norm/layer_norm", mistake).splitlines() == [
-        "-    xhat = (x - mean) / np.sqrt(var + eps)",
-        "+    xhat = (x - mean) / (np.sqrt(var) + eps)",
-    ]

@@ -72,6 +72,7 @@ NASTY = {
 }
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("task", together(TASKS))
 def test_nothing_escapes(task):
     for name, answer in NASTY.items():
@@ -108,6 +109,7 @@ def test_an_answer_cannot_silence_numpy_or_change_the_probes_of_the_next():
 # --- Two processes ----------------------------------------------------------------------------
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("name", together(TASKS))
 def test_an_observation_survives_as_bytes(name):
     task = TASKS[name]
