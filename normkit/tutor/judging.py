@@ -17,6 +17,7 @@ import numpy as np
 from normkit.tutor.mistakes import Mistake, combine
 from normkit.tutor.observing import Observation, Result, one_thread, run_probe
 from normkit.tutor.tasks import Probe, Task, find
+from normkit.tutor.troubles import kind
 
 SMALL = 8  # an array of so many numbers is shown whole
 
@@ -237,7 +238,9 @@ class Trial:
     def agrees_on(self, case: Case, places: Iterable[tuple[int, str]]) -> bool:
         """Whether they return what was seen in these places."""
         return all(
-            _near(case.seen[i], self.result(i), name, self.probes[i].tolerance)
+            _failure(case.seen[i]) == _failure(self.result(i))
+            if name == ""
+            else _near(case.seen[i], self.result(i), name, self.probes[i].tolerance)
             for i, name in places
         )
 
@@ -365,7 +368,8 @@ def _both(of: Sequence[Trial], seed: int) -> Trial:
 def _each_alone(verdict: Verdict, case: Case) -> Verdict:
     """With the mistake that explains a wrong result by itself, for each for which just one does.
 
-    It must leave right what is right.
+    It must leave right what is right; and be seen wherever it is wrong, if True or False is all
+    that there is to see: one of them fits easily.
     """
     alone = {}
     for name in case.names:
@@ -374,13 +378,20 @@ def _each_alone(verdict: Verdict, case: Case) -> Verdict:
             able = {
                 trial.mistakes: trial
                 for trial in every
-                if trial.explains(part, {name}) and trial.spares(verdict.right)
+                if trial.explains(part, {name})
+                and trial.spares(verdict.right)
+                and (not _is_truth(name, case) or trial.agrees_on(case, trial.wrong))
             }
             if len(able) == 1 and part.wrong:
                 ((alone[name], trial),) = able.items()
                 verdict = replace(verdict, program=trial.program)
     made = tuple(dict.fromkeys(mistake for some in alone.values() for mistake in some))
     return replace(verdict, alone=alone, mistakes=made) if made else verdict
+
+
+def _is_truth(name: str, case: Case) -> bool:
+    """Whether a result is nothing but True or False."""
+    return {result.kinds.get(name, "bool") for result in case.right} == {"bool"}
 
 
 def _came(name: str, case: Case) -> bool:
@@ -414,7 +425,7 @@ def _failure(result: Result) -> str:
     """Whether and how it failed, the misfits being of one kind; after its first value most are."""
     name = result.error.split(":")[0]
     late = bool(name and result.values) and name != "AttributeError"
-    return "misfit" if late or name in MISFITS else name
+    return "misfit" if late else kind(result.error) if name in MISFITS else name
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:

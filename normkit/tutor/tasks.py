@@ -101,6 +101,8 @@ def find(task: Task | str) -> Task:
 
 def parts(result: Any, *names: str) -> Named:
     """The parts of a result by name; if they are not so many, the result as it is."""
+    if result is None and len(names) > 1:  # without return
+        result = [None] * len(names)
     if isinstance(result, (tuple, list)) and len(result) == len(names):
         yield from zip(names, result, strict=True)
     else:

@@ -18,11 +18,16 @@ ARGUMENT = N_(
 INDEX = N_("The index {0} is too large: along axis {1} there are only {2} entries, counted from 0.")
 LISTED = N_("An index is too large for the list: the entries are counted from 0.")
 HOLDER = N_("A {0} only holds layers and cannot be called: call each of its layers in a loop.")
+FORWARD = N_(
+    "The layer {0} has no forward: that is misspelt, or indented so that it belongs to another "
+    "method."
+)
 PARAMETER = N_(
     "A parameter can only be replaced by another: wrap the tensor in torch.nn.Parameter, or change "
     "its values with .data.copy_(...)."
 )
 LAYER = N_("A layer of PyTorch is needed here, but this is a {0}.")
+EMPTY = N_("The array is empty along axis {0}: look at the slice that it comes from.")
 INDICES = N_("There are more indices than the array has axes.")
 LIST = N_(
     "This is a {0}, which has no {1}. If you meant what arrays and tensors have: make it an array "
@@ -30,8 +35,8 @@ LIST = N_(
 )
 SEQUENCE = N_("A list cannot be multiplied by such a number: make it an array first.")
 NOTHING = N_(
-    "A value is None here. A function without return gives None; and .grad is None before "
-    "backward() and after zero_grad()."
+    "A value is None here. A function without return gives None, and .get of a dictionary for an "
+    "unknown key; .grad is None before backward() and after zero_grad()."
 )
 NAME = N_(
     "The name {0} is not known here: it is misspelt, or belongs to another function. What a layer "
@@ -42,18 +47,49 @@ HEAD = N_(
     "The function is called with other arguments than it takes. Keep its first line as the "
     "notebook gives it; in a class, the first argument of a method is self."
 )
+CALLED = N_(
+    "This line calls a function with other arguments than it takes: compare their number, their "
+    "order and their names. In a class, the first argument of a method is self."
+)
+COMBINATION = N_(
+    "This line calls a function with other arguments than it takes. In PyTorch the options are "
+    "called dim, keepdim, correction; in NumPy axis, keepdims, ddof."
+)
+RECORDED = N_(
+    "A function of NumPy meets a tensor whose gradient is recorded. Use the function of PyTorch: "
+    "detach() would cut the graph."
+)
+SLICE = N_("The ends of a slice must be integers: math.ceil gives an int, np.ceil a float.")
+AXES = N_("An axis is a number, or a tuple of numbers: tuple(...) makes one of a {0}.")
+POWER = N_("In Python a power is written x ** 2; the sign ^ means something else.")
+DATATYPE = N_("This argument is the dtype: say which you mean by its name, as in keepdims={0}.")
+BRACKETS = N_("A function stands where its result is needed: the brackets () are missing.")
+ATTRIBUTES = N_("{0} has no {1}: it is misspelt, or the other library has it, or layers.")
+OBJECT = N_("{0} is a layer made already: hand in its class, without brackets.")
+METHOD = N_("A function has no {0}: it must be called first, with brackets ().")
+UNPACK = N_(
+    "There are more or fewer values than names on the left of the equals sign. The number of axes "
+    "may vary: count them from the end, as in x.shape[-1]."
+)
+TENSOR = N_(
+    "A function of PyTorch is given a {0}: in a NumPy task use the function of NumPy; elsewhere "
+    "torch.tensor(...) makes it a tensor."
+)
+ONE_INDEX = N_("A list has one index at a time: make it an array first.")
+JOINED = N_("A sign + joins a {0}, and adds nothing up: make it an array first.")
+NUMBER = N_("A whole number is needed here: take // instead of /, or int(...).")
 OPERANDS = N_("The operation {0} does not work between {1} and {2}.")
 ZERO = N_("Something is divided by 0.")
 ENDLESS = N_("The function calls itself, directly or through another, without end.")
 WHOLE = N_(
     "An operation in place, such as x -= ..., writes numbers with decimals into an array of "
-    "integers, and changes the caller's array. Make a new one: x = x - ..."
+    "integers. Make a new array, x = x - ..., or start from one of floats."
 )
 INIT = N_("super().__init__() is missing: it must be the first line of __init__ of every layer.")
 ATTRIBUTE = N_(
     "{0} has no attribute {1}. In your own layer, what it keeps is set in __init__: self.{1} = ..."
 )
-MODULE = N_("{0} has no {1}: misspelt, or a function of the other library.")
+MODULE = N_("{0} has no {1}: it is misspelt, no longer exists, or is of the other library.")
 KEYS = N_(
     "The names of the parameters and buffers are not those of the statement: weights {0} cannot be "
     "loaded. Compare list(layer.state_dict())."
@@ -89,10 +125,12 @@ COMMON = (  # what an exception says, and what that means
     (r"axis (-?\d+) is out of bounds for array of dimension (\d+)", OUTSIDE),
     (r"expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)", INSIDE),
     (r"unexpected keyword argument '(\w+)'", ARGUMENT),
+    (r"index -?\d+ is out of bounds for (?:axis|dimension) (\d+) with size 0", EMPTY),
     (r"index (-?\d+) is out of bounds for (?:axis|dimension) (\d+) with size (\d+)", INDEX),
     (r"too many indices", INDICES),
     (r"(?:list|tuple) index out of range", LISTED),
-    (r"Module \[(\w+)\] is missing the required", HOLDER),
+    (r"Module \[((?:Module|Parameter)(?:List|Dict))\] is missing the required", HOLDER),
+    (r"Module \[(\w+)\] is missing the required", FORWARD),
     (r"cannot assign '[\w.]+' (?:object )?as parameter", PARAMETER),
     (r"([\w.]+) is not a Module subclass", LAYER),
     (r"'(list|tuple|int|float|dict|str)' object has no attribute '(\w+)'", LIST),
@@ -100,7 +138,13 @@ COMMON = (  # what an exception says, and what that means
     (r"name '(\w+)' is not defined", NAME),
     (r"local variable '(\w+)'", UNSET),
     (r"positional arguments? but|required positional arguments?|multiple values for", HEAD),
-    (r"received an invalid combination of arguments", HEAD),
+    (r"received an invalid combination of arguments", COMBINATION),
+    (r"Can't call numpy\(\) on Tensor that requires grad", RECORDED),
+    (r"slice indices must be integers", SLICE),
+    (r"'(list|range)' object cannot be interpreted as an integer", AXES),
+    (r"'bitwise_xor' not supported|operand type\(s\) for \^", POWER),
+    (r"Cannot interpret '(True|False)' as a data type", DATATYPE),
+    (r"operand type.*'(?:[\w.]*function\w*|method|[\w.]*Dispatcher|numpy.ufunc)'", BRACKETS),
     (r"unsupported operand type\(s\) for (.+?): '([\w.]+)' and '([\w.]+)'", OPERANDS),
     (r"can't multiply sequence by non-int", SEQUENCE),
     (r"^ZeroDivisionError", ZERO),
@@ -108,6 +152,14 @@ COMMON = (  # what an exception says, and what that means
     (r"Cannot cast ufunc|can't be cast to the desired output type", WHOLE),
     (r"Module\.__init__\(\) call|no attribute '_(?:buffers|parameters|modules|\w+_hooks)'", INIT),
     (r"module '([\w.]+)' has no attribute '(\w+)'", MODULE),
+    (r"'(numpy\.ndarray|Tensor)' object has no attribute '(\w+)'", ATTRIBUTES),
+    (r"'(?:function|method|[\w.]+Dispatcher)' object has no attribute '(\w+)'", METHOD),
+    (r"'(\w+)' object is not a class", OBJECT),
+    (r"values to unpack|cannot unpack non-iterable", UNPACK),
+    (r"(?:must be|expected) (?:a )?Tensor.*, (?:but got|not) (?:type )?([\w.]+)", TENSOR),
+    (r"list indices must be integers or slices, not tuple", ONE_INDEX),
+    (r"can only concatenate (list|tuple)", JOINED),
+    (r"float\d*' object cannot be interpreted as an integer|or a single integer, got", NUMBER),
     (r"'(\w+)' object has no attribute '(\w+)'", ATTRIBUTE),
     (r"(?:Missing|Unexpected) key\(s\) in state_dict: (.+?)\.(?: |$)", KEYS),
     (r"size mismatch for ([\w.]+): .*shape (.+?) from .*model is (.+?)\.(?: |$)", SIZE),
@@ -115,7 +167,7 @@ COMMON = (  # what an exception says, and what that means
     (r"does not require grad and does not have a grad_fn", GRAPH),
     (r"shapes cannot be multiplied \((\S+) and (\S+)\)", PRODUCT),
     (r"expected scalar type|must have the same dtype|same dtype, but got", DTYPES),
-    (r"can be converted to (?:a )?(?:Python )?scalar|setting an array element", SINGLE),
+    (r"be converted to (?:a )?(?:Python )?[Ss]calar|setting an array element", SINGLE),
     (r"truth value of an array|Boolean value of Tensor", TRUTH),
     (r"cannot reshape array of size (\d+) into shape (.+)", RESHAPE),
     (r"shape '(.+?)' is invalid for input of size (\d+)", RESHAPE),
@@ -128,9 +180,27 @@ COMMON = (  # what an exception says, and what that means
 )
 
 
-def meaning(error: str, translate: Callable[[str], str]) -> str:
-    """What an exception, given as `Name: what it says`, means; nothing if it is not a usual one."""
+# of a call, not of what is called with: no array that misfits raises these
+CALLS = {ARGUMENT, HEAD, COMBINATION, RECORDED, SLICE, DATATYPE, BRACKETS, CALL, OBJECT}
+
+
+def kind(error: str) -> str:
+    """What exceptions have in common that may come of the same fault.
+
+    Where one library, or one version of it, raises this for an array that misfits, another raises
+    that.
+    """
+    found = next((sentence for pattern, sentence in COMMON if re.search(pattern, error)), "")
+    return found if found in CALLS else "misfit"
+
+
+def meaning(error: str, translate: Callable[[str], str], own: bool = False) -> str:
+    """What an exception, given as `Name: what it says`, means; nothing if it is not a usual one.
+
+    own: whether it came through a line of the answer.
+    """
     for pattern, sentence in COMMON:
         if found := re.search(pattern, error):
+            sentence = CALLED if own and sentence is HEAD else sentence
             return translate(sentence).format(*found.groups())
     return ""

@@ -35,9 +35,10 @@ MISSING = N_(
 )
 UNTOUCHED = N_("It still says raise NotImplementedError: put your own code in its place.")
 UNKNOWN = N_(
-    "No mistake that the course knows explains this, nor do two together. Redo the worked example "
-    "of the task by hand and print each of your steps: where do they part?"
+    "This is like no mistake that the course knows. Redo a small example by hand and print each of "
+    "your steps: where do they part?"
 )
+NO_RETURN = N_("A function without return gives None.")
 RAISED = N_("An exception was raised: {came}")
 RAISED_IN = N_("This line raises {came}")
 STEPS = N_("Right values on the way there:")
@@ -74,8 +75,9 @@ def _listed(names: Sequence[str], _: Translate) -> str:
 def _progress(verdict: Verdict, _: Translate) -> list[str]:
     """What is right already, and what is missing."""
     lines = []
-    if verdict.right:
-        lines.append(_("Right already: {names}.").format(names=_listed(verdict.right, _)))
+    right = [name for name in verdict.right if not name.startswith("whether ")]
+    if right:
+        lines.append(_("Right already: {names}.").format(names=_listed(right, _)))
     if verdict.missing:
         lines.append(_(MISSING).format(names=_listed(verdict.missing, _)))
     return [line for text in lines for line in _wrap(text)]
@@ -138,7 +140,7 @@ def _trouble(verdict: Verdict, _: Translate) -> list[str]:
     if seen.shapes:
         shapes = ", ".join(f"{name} {shape}" for name, shape in seen.shapes.items())
         lines += _wrap(_("Shapes there: {shapes}").format(shapes=shapes))
-    known = "" if verdict.mistakes else meaning(came, _)
+    known = "" if verdict.mistakes else meaning(came, _, own=bool(seen.line))
     return lines + (_wrap(known) if known else [])
 
 
@@ -155,7 +157,9 @@ def _told(verdict: Verdict, _: Translate) -> list[str]:
     if found.what == "statistics":
         facts |= _statistics(found.came, found.expected, found.probe.tolerance)
         told &= any(facts[name] != facts[f"right_{name}"] for name in ("mean", "var"))
-    return _wrap(_(SENTENCES[found.what]).format(**facts)) if told else []
+    text = _(SENTENCES[found.what]).format(**facts) if told else ""
+    nothing = found.what == "results" and "NoneType" in found.came.values()
+    return [line for part in (text, _(NO_RETURN) * nothing) if part for line in _wrap(part)]
 
 
 def _steps(verdict: Verdict, _: Translate) -> list[str]:

@@ -4,8 +4,8 @@ import numpy as np
 
 from normkit.messages import N_
 from normkit.tutor.by_hand import READY_MADE
-from normkit.tutor.layer_norm.tasks import STARTS, _shapes, _starts
 from normkit.tutor.probes import INTEGERS, WORKED, probes
+from normkit.tutor.states import STARTS, new, shapes, starts
 from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
 
 # --- Inputs -----------------------------------------------------------------------------------
@@ -160,11 +160,11 @@ def _use_layer(answer, dy, x, gamma, beta, momentum, eps) -> Named:
     import torch
 
     x, dy, weight, bias = map(torch.from_numpy, (x, dy, gamma, beta))
-    layer = answer(x.shape[1], eps=eps, momentum=momentum)
-    yield "state_dict()", _shapes(layer.state_dict().items())
+    layer = new(answer, x.shape[1], eps=eps, momentum=momentum)
+    yield "state_dict()", shapes(layer.state_dict().items())
     counter = "num_batches_tracked"
-    yield STARTS, _starts((k, v) for k, v in layer.state_dict().items() if k != counter)
-    yield "named_parameters()", _shapes(layer.named_parameters())
+    yield STARTS, starts((k, v) for k, v in layer.state_dict().items() if k != counter)
+    yield "named_parameters()", shapes(layer.named_parameters())
     layer = layer.to(x.dtype).eval()
     yield NEW, layer(x)
     layer.load_state_dict(layer.state_dict() | {"weight": weight, "bias": bias})

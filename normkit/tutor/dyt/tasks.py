@@ -8,8 +8,8 @@ import numpy as np
 
 from normkit.messages import N_
 from normkit.tutor.by_hand import READY_MADE
-from normkit.tutor.layer_norm.tasks import NEW, STARTS, TRAINED, _shapes, _starts
 from normkit.tutor.probes import INTEGERS, WORKED, token_probe, token_probes, tokens
+from normkit.tutor.states import NEW, STARTS, TRAINED, new, shapes, starts
 from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
 
 X = [-2.0, -1.0, 0.0, 1.0, 2.0, 10.0]
@@ -57,7 +57,7 @@ def _use_initial(answer, width) -> Named:
 
 
 DTYPES = N_("the dtype of the parameters of a new layer")
-DEFAULT = N_("the output of a new layer (weight 1, bias 0), alpha_init left out")
+DEFAULT = N_("the output of a new layer made without alpha_init")
 
 
 def _use_layer(answer, dy, x, alpha, gamma, beta, shift=None) -> Named:
@@ -67,16 +67,16 @@ def _use_layer(answer, dy, x, alpha, gamma, beta, shift=None) -> Named:
     x, dy, weight, bias = map(torch.from_numpy, (x, dy, gamma, beta))
     trained = {"alpha": torch.tensor([2 * alpha]), "weight": weight, "bias": bias}
     trained |= {} if shift is None else {"shift": torch.tensor([shift])}
-    layer = answer(x.shape[-1], alpha_init=alpha)
-    yield "state_dict()", _shapes(layer.state_dict().items())
+    layer = new(answer, x.shape[-1], alpha_init=alpha)
+    yield "state_dict()", shapes(layer.state_dict().items())
     yield DTYPES, _dtypes(layer.state_dict().values())
     others = {name: v for name, v in layer.state_dict().items() if name != "alpha"}
-    yield STARTS, _starts(others.items())
+    yield STARTS, starts(others.items())
     yield "alpha", float(torch.as_tensor(layer.alpha).mean())
     layer = layer.to(x.dtype)
     yield NEW, layer(x)
     yield DEFAULT, answer(x.shape[-1]).to(x.dtype)(x)
-    yield "named_parameters()", _shapes(layer.named_parameters())
+    yield "named_parameters()", shapes(layer.named_parameters())
     layer.load_state_dict(trained)
     x = x.requires_grad_()
     y = layer(x)

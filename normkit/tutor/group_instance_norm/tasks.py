@@ -190,10 +190,19 @@ MORE_NORMS = {
 def _use_identities(answer, x=None, norm="") -> Named:
     numbers, groups_like = answer() if callable(answer) else answer  # as the program does
     if x is None:
+        numbers = _by_name(numbers)
         yield from ((f"numbers[{name!r}]", _whole(numbers.get(name))) for name in NORMS)
     else:
         call = f"groups_like({norm}, group_norm, x)"
         yield call, _whole(groups_like({**NORMS, **MORE_NORMS}[norm], group_norm, x))
+
+
+def _by_name(predictions) -> dict:
+    """The predictions, if they are a dictionary still."""
+    if isinstance(predictions, dict):
+        return predictions
+    kind = type(predictions).__name__
+    raise TypeError(f"Leave the predictions a dictionary, a value for each name: this is a {kind}.")
 
 
 def _whole(number):
@@ -238,6 +247,17 @@ BATCHED = {
     "group_norm": _each(lambda x: group_norm(x, 2)),
 }
 
+
+def _shifted(x):
+    """The example before each; for the first, itself."""
+    return x[[max(i - 1, 0) for i in range(len(x))]]
+
+
+def _mean_kept(x):
+    """Shift the channels by a number of the batch, up and down in turn: each mean stays."""
+    return x + x[..., 0].mean() * (-1.0) ** np.arange(x.shape[1])[:, None]
+
+
 # More, on which the usual wrong experiments fail
 MORE_BATCHED = {
     "group_norm_of_shifted": lambda x: _each(lambda x: group_norm(x, 2, eps=0))(x + x.mean()),
@@ -246,6 +266,9 @@ MORE_BATCHED = {
     "minus_sum": lambda x: x - x.sum(0),
     "identity": np.copy,
     "zero": np.zeros_like,
+    "minus_one_before": lambda x: x - _shifted(x) * (np.arange(len(x)) % 2)[:, None, None],
+    "minus_little": lambda x: x - 0.05 * x.mean(0),
+    "mean_kept": _mean_kept,
 }
 
 
@@ -263,19 +286,23 @@ def _minus(i, j):
 
 # For each example and each other one a norm in which the first alone sees the second alone
 SEEING = {f"example_{i}_minus_{j}": _minus(i, j) for i, j in itertools.permutations(range(4), 2)}
+FIFTH = {"example_4_minus_0": _minus(4, 0)}  # for a batch that has a fifth
 
 
 def _use_batch(answer, x=None, norm="") -> Named:
     predictions, independent = answer() if callable(answer) else answer
     if x is None:
+        predictions = _by_name(predictions)
         yield from ((f"predictions[{name!r}]", predictions.get(name)) for name in BATCHED)
     else:
-        yield f"independent({norm}, x)", independent({**BATCHED, **MORE_BATCHED, **SEEING}[norm], x)
+        norms = {**BATCHED, **MORE_BATCHED, **SEEING, **FIFTH}
+        yield f"independent({norm}, x)", independent(norms[norm], x)
 
 
 def _batch_probes(rng):
     names = *BATCHED, *MORE_BATCHED, *SEEING
     trials = [{"norm": name, "x": images(rng, 4, 6, 3)} for name in names]
+    trials += [{"norm": name, "x": images(rng, 5, 6, 3)} for name in FIFTH]
     return [Probe(YOURS, {})] + [Probe(RANDOM, given) for given in trials]
 
 

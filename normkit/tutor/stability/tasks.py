@@ -1,5 +1,6 @@
 """The tasks of the assignment on the variance and its digits."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,18 +70,54 @@ def _wide(value: Any) -> Any:
 def _use_variance(answer, x, sign=False) -> Named:
     variance = answer(x)
     if sign:
-        yield N_("a variance below 0"), bool(np.any(variance < -1e-15))  # more than rounding
+        good = variance >= -1e-15  # less is more than rounding
+        yield N_("whether a variance is below 0 or nan"), not np.all(good)
     else:
         yield "variance", _wide(variance)
 
 
 def _moments(result: Any) -> Named:
     for name, value in parts(result, "n", "mean", "M2"):
-        yield name, value if name == "result" else _wide(value)
+        whole = name == "n" and isinstance(value, (int, float, np.number)) and value == value // 1
+        yield name, int(value) if whole else value if name == "result" else _wide(value)
 
 
-def _use_welford(answer, x) -> Named:
-    yield from _moments(answer(x))
+class _Watched(np.ndarray):
+    """A list of numbers that notes which of them are read one by one, in which order."""
+
+    reads: list[int]
+
+    def __array_finalize__(self, _of: Any) -> None:
+        self.reads = []
+
+    def __iter__(self) -> Iterator:
+        for i, value in enumerate(np.asarray(self)):
+            self.reads.append(i)
+            yield value
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, (int, np.integer)):
+            self.reads.append(int(key) % max(len(self), 1))
+        return np.asarray(self)[key]
+
+    def passes(self) -> int:
+        """How often each value was read; the same one several times in a row counts once."""
+        visits = [
+            i for i, before in zip(self.reads, [-1, *self.reads], strict=False) if i != before
+        ]
+        return min(map(visits.count, range(len(self))), default=0)
+
+
+_Watched.__name__ = "numpy.ndarray"  # as exceptions call it
+
+
+def _use_welford(answer, x, watched=False) -> Named:
+    if watched:
+        x = x.view(_Watched)
+        answer(x)
+        yield N_("whether each value is seen only once"), x.passes() < 2
+    else:
+        yield from _moments(answer(x))
 
 
 def _use_merge(answer, a, b) -> Named:
@@ -101,6 +138,9 @@ def _use_limit(answer, variance, numbers, offsets) -> Named:
 
 def _use_predictions(answer) -> Named:
     predictions = answer() if callable(answer) else answer
+    if not isinstance(predictions, Mapping):
+        yield N_("result"), predictions
+        return
     yield from ((f"predictions[{name!r}]", predictions.get(name)) for name in CASES)
 
 
@@ -138,6 +178,7 @@ def _variance_probes(rng) -> list[Probe]:
         PAIR,
         *DOUBLE,
         (N_("a table of values"), _columns(rng, 7, 4)),
+        (N_("values close together"), np.array([0.0, 2, 4, 6]) / 1024),  # nothing is to be added
         (N_("values with two axes"), _columns(rng, 5, 2, 3)),
         (N_("a transposed array"), _columns(rng, 4, 6).T),
         (INTEGERS, rng.integers(-9, 10, size=(7, 3))),
@@ -181,6 +222,7 @@ def _welford_probes(rng) -> list[Probe]:
     return [Probe(name, {"x": x}) for name, x in inputs] + [
         Probe(FAR, {"x": _far(rng, 64, 3)}, tolerance=0.02, rough=True),
         DIGITS,
+        Probe(N_("a list of numbers"), {"x": rng.normal(size=5), "watched": True}),
     ]
 
 

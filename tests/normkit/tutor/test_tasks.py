@@ -18,7 +18,10 @@ from normkit.tutor.tasks import assignments, every_task, find, part
 PACKAGE = Path(normkit.__file__).parent
 FIRST_HALF = (
     *("__init__.py", "_extras.py", "messages.py"),
-    *(f"tutor/{name}.py" for name in ("__init__", "tasks", "observing", "by_hand", "probes")),
+    *(
+        f"tutor/{name}.py"
+        for name in ("__init__", "tasks", "observing", "by_hand", "probes", "states")
+    ),
     *(f"tutor/{name}/{file}.py" for name in assignments() for file in ("__init__", "tasks")),
 )
 OBSERVED = """

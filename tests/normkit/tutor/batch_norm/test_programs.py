@@ -193,7 +193,8 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "product_mean_without_xhat "
             "statistics_on_last_axis inference_formula_always running_statistics_in_dx "
             "divided_by_examples factor_two_lost factor_half_lost deviations_not_squared "
-            "statistic_of_whole_array one_statistic_on_last_axis means_over_examples "
+            "statistic_of_whole_array one_statistic_on_last_axis means_over_channels "
+            "means_over_examples "
             "divided_by_everything mean_term_added one_sum_instead_of_mean r_forgotten "
             "r_forgotten_in_a_path power_of_r x_for_deviation eps_forgotten_in_dvar "
             "direct_term_dropped",

@@ -1087,6 +1087,114 @@ FOLDED = [
     (folded(bias=lambda b, a, c: c, weight=lambda W, a: W), ["bias_dropped", "weight_not_scaled"]),
 ]
 
+# --- Wrong, as written without sight of the list of mistakes -----------------------------------
+
+
+def learnt(mean=None, var=None):
+    """Written with task 1 and hint 3, with slips in what the running statistics take in."""
+
+    def answer(x, gamma, beta, running_mean, running_var, momentum, eps):
+        y, all_axes = loops(x, gamma, beta, eps), axes(x)
+        batch_mean = mean(x, y, all_axes) if mean else x.mean(all_axes)
+        batch_var = var(x, y, all_axes, eps) if var else x.var(all_axes, ddof=1)
+        running_mean = running_mean + momentum * (batch_mean - running_mean)
+        return y, running_mean, running_var + momentum * (batch_var - running_var)
+
+    return answer
+
+
+def kept_wide(x, gamma, beta, running_mean, running_var, momentum, eps):
+    y, mean, var = running_loops(x, gamma, beta, running_mean, running_var, momentum, eps)
+    return y, wide(mean, x), wide(var, x)
+
+
+RUN += [
+    (learnt(var=lambda x, y, a, eps: x.var(a, ddof=1) + eps), ["eps_in_running_var"]),
+    (
+        learnt(lambda x, y, a: y.mean(a), lambda x, y, a, eps: y.var(a, ddof=1)),
+        ["statistics_of_output"],
+    ),
+    (
+        learnt(lambda x, y, a: x.mean(0), lambda x, y, a, eps: x.var(0, ddof=1)),
+        ["first_axis_only"],
+    ),
+    (kept_wide, ["running_keeps_axes"]),
+]
+
+
+def shift_added(x, gamma, beta, running_mean, running_var, eps):
+    a = gamma / np.sqrt(running_var + eps)
+    return x * wide(a, x) + wide(beta + a * running_mean, x)
+
+
+def moved_first(x, gamma, beta, running_mean, running_var, eps):
+    mean = 0.9 * running_mean + 0.1 * x.mean(axes(x))
+    var = 0.9 * running_var + 0.1 * x.var(axes(x))
+    return scale_and_shift(x, gamma, beta, mean, var, eps)
+
+
+def made_biased(x, gamma, beta, running_mean, running_var, eps):
+    m = x.size / x.shape[1]
+    return scale_and_shift(x, gamma, beta, running_mean, (1 - 1 / m) * running_var, eps)
+
+
+INFER += [
+    (shift_added, ["running_mean_added"]),
+    (moved_first, ["updated_in_inference"]),
+    (made_biased, ["correction_undone"]),
+]
+
+
+class OverRows(ByHand):
+    """Hint 3, with axis 0 for all axes: the buffers cannot take what images make of it."""
+
+    def forward(self, x):
+        mean, var = self.running_mean, self.running_var
+        if self.training:
+            mean, var = x.mean(0), x.var(0, correction=0)
+            with torch.no_grad():
+                share = self.share()
+                self.running_mean += share * (mean - self.running_mean)
+                self.running_var += share * (x.var(0) - self.running_var)
+        xhat = (x - wide(mean, x)) / torch.sqrt(wide(var, x) + self.eps)
+        return wide(self.weight, x) * xhat + wide(self.bias, x)
+
+    def share(self):
+        self.num_batches_tracked += 1
+        return 1 / self.num_batches_tracked if self.momentum is None else self.momentum
+
+
+LAYERS += [(OverRows, ["first_axis_only"])]
+
+
+def for_rows(dy, x, gamma, running_mean, running_var, training, eps):
+    mean, var = (x.mean(0), x.var(0)) if training else (running_mean, running_var)
+    r = 1 / np.sqrt(var + eps)
+    xhat, d = (x - mean) * r, dy * gamma
+    dx = r * (d - d.mean(0) - xhat * (d * xhat).mean(0)) if training else r * d
+    return dx, (dy * xhat).sum(0), dy.sum(0)
+
+
+BACK += [(for_rows, ["rows_only"])]
+
+
+def asked_for_truth(weight, bias, gamma, beta, running_mean, running_var, eps):
+    bias = bias if bias else np.zeros(len(gamma))
+    return fold_rows(weight, bias, gamma, beta, running_mean, running_var, eps)
+
+
+def beta_for_no_bias(weight, bias, *others):
+    new_weight, new_bias = fold_rows(weight, bias, *others)
+    return new_weight, others[1] if bias is None else new_bias
+
+
+FOLDED += [
+    (folded(weight=lambda W, a: a @ W), ["rows_summed"]),
+    (lambda *given: fold_rows(*given)[::-1], ["bias_returned_first"]),
+    (asked_for_truth, ["array_asked_for_truth"]),
+    (beta_for_no_bias, ["mean_not_folded"]),
+]
+
 WRONG = {
     "forward": FORWARD,
     "running": RUN,
@@ -1128,3 +1236,11 @@ def test_statistics_taken_for_constants_are_explained_where_there_are_two_modes(
     said = judged(constants, "backward").explain()
     assert "in inference only" in said and "#bn-mistake-detached-statistics" in said
     assert "layer_norm.html" not in said
+
+
+def test_zeros_for_a_missing_bias_must_be_as_many_as_the_outputs():
+    def answer(weight, bias, *others):
+        bias = np.zeros(weight.shape[1]) if bias is None else bias
+        return fold_rows(weight, bias, *others)
+
+    assert "as many as the outputs" in judged(answer, "fold").explain()

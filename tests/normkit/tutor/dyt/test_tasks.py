@@ -425,8 +425,22 @@ WRONG = {
         "similar_name": lambda x, a, g, b: g * np.arctan(a * x) + b,
         "gamma_and_beta_exchanged": lambda x, a, g, b: g + b * np.tanh(a * x),
         "changed_in_place": multiplied_in_place,
+        "gamma_as_matrix": lambda x, a, g, b: np.tanh(a * x) @ g + b,
     },
     "dyt/backward": {
+        "dx_without_dy": backward(lambda dy, x, a, g, t: a * g * (1 - t * t), right_dalpha),
+        "dx_divided_by_alpha": backward(
+            lambda dy, x, a, g, t: g * dy * (1 - t * t) / a, right_dalpha
+        ),
+        "slope_from_output": backward(
+            lambda dy, x, a, g, t: a * g * dy * (1 - (g * t) ** 2),
+            lambda dy, x, a, g, t: (g * dy * (1 - (g * t) ** 2) * x).sum(),
+        ),
+        "dbeta_is_one": gradients_of_parameters(right_dgamma, lambda dy, x, a, g, *_: 0 * g + 1),
+        "dy_overwritten": gradients_of_parameters(
+            lambda dy, x, a, g, t, over: (dy * g * (1 - t * t) * t).sum(over),
+            lambda dy, x, a, g, t, over: (dy * g * (1 - t * t)).sum(over),
+        ),
         "one_minus_t": backward(
             lambda dy, x, a, g, t: a * g * dy * (1 - t),
             lambda dy, x, a, g, t: np.sum(x * g * dy * (1 - t)),
@@ -509,6 +523,11 @@ WRONG = {
         "alpha_per_feature": layer(alpha=lambda d, a: torch.nn.Parameter(a * torch.ones(d))),
         "alpha_not_registered": layer(alpha=lambda d, a: a),
         "alpha_starts_at_one": layer(alpha=lambda d, a: torch.nn.Parameter(torch.ones(1))),
+        "nothing_registered": layer(
+            alpha=lambda d, a: a,
+            weight=lambda d, a: torch.ones(d),
+            bias=lambda d, a: torch.zeros(d),
+        ),
         "alpha_without_axis": layer(alpha=lambda d, a: torch.nn.Parameter(torch.tensor(a))),
         "weight_starts_at_zero": layer(weight=lambda d, a: torch.nn.Parameter(torch.zeros(d))),
         "alpha_detached": layer(
@@ -539,6 +558,14 @@ WRONG = {
         "attention_and_other_swapped": lambda width: widths_by_comparison(width)[::-1],
         "middle_as_narrow": lambda width: (0.8, 0.2) if width <= 5120 else (0.2, 0.05),
         "one_half_everywhere": lambda width: (0.5, 0.5),
+        "attention_not_four_times": lambda width: [
+            widths_by_comparison(width)[1] * n for n in (0.25, 1)
+        ],
+        "wide_as_middle": lambda width: (0.6, 0.15) if width > 4096 else (0.8, 0.2),
+        "decimal_point_moved": lambda width: [
+            n * {4096: 0.2, 5120: 0.015, 8192: 0.05}[width] for n in (4, 1)
+        ],
+        "straight_line": lambda width: [n * (0.2 - (width - 4096) / 20480) for n in (4, 1)],
         "table_taken_for_attention": lambda width: [
             widths_by_comparison(width)[1] / n for n in (1, 4)
         ],
@@ -570,6 +597,22 @@ def test_two_mistakes_by_hand_are_both_named():
         return np.tanh(gamma * alpha * x + beta)
 
     assert named(answer, "dyt/forward") == ["beta_inside", "gamma_inside"]
+
+
+def test_alpha_outside_is_named_with_a_forgotten_gamma():
+    def answer(x, alpha, gamma, beta):
+        return (alpha * np.tanh(x) + beta).astype(gamma.dtype)
+
+    assert named(answer, "dyt/forward") == ["alpha_outside", "output_without_gamma"]
+
+
+@pytest.mark.parametrize("eps", [1e-5, 0])
+def test_any_way_to_normalise_first_is_named(eps):
+    def answer(x, alpha, gamma, beta):
+        mean, deviation = x.mean(-1, keepdims=True), x.std(-1, keepdims=True)
+        return gamma * np.tanh(alpha * (x - mean) / (deviation + eps)) + beta
+
+    assert named(answer, "dyt/forward") == ["normalised_first"]
 
 
 def test_a_forgotten_gamma_is_named_whether_once_or_twice():
@@ -824,6 +867,17 @@ def norm_of_layer_norm_read(norm, dyt, alpha_init):
     return layer
 
 
+def weight_and_bias_or_neither(norm, dyt, alpha_init):
+    layer = bare(norm, dyt, alpha_init)
+    if isinstance(norm, torch.nn.LayerNorm) and norm.bias is not None:
+        layer.weight, layer.bias = norm.weight, norm.bias
+    return layer
+
+
+def last_name(model, path, layer):
+    setattr(model, path.split(".")[-1], layer)
+
+
 def with_own_layer(model, dyt, alpha_init=0.5):
     class DyT(Tanh):
         pass
@@ -877,6 +931,8 @@ REPLACED_WRONGLY = {
     "batch_norm_replaced": any_norm,
     "model_unchanged": loop_over(named_list, lambda model, path, layer: None),
     "dotted_name": loop_over(named_list, setattr),
+    "last_name_on_the_model": loop_over(named_list, last_name),
+    "only_with_a_bias": recursion(weight_and_bias_or_neither),
     "changed_while_iterating": loop_over(lambda model: model.named_modules(), setattr),
     "copy_changed": copied,
     "model_not_returned": nothing_returned,
@@ -886,6 +942,19 @@ REPLACED_WRONGLY = {
     "bias_not_taken_over": recursion(weights_alone),
     "bias_of_rms_norm": recursion(norm_of_layer_norm_read),
 }
+
+
+def whatever_has_the_attribute(norm, dyt, alpha_init):
+    layer = bare(norm, dyt, alpha_init)
+    layer.weight = norm.weight
+    if hasattr(norm, "bias"):
+        layer.bias = norm.bias
+    return layer
+
+
+def test_weights_of_none_are_named():
+    names = named(recursion(whatever_has_the_attribute), "dyt/replace")
+    assert names == ["absent_weight_read", "bias_of_rms_norm"]
 
 
 def test_a_bias_of_none_is_named():

@@ -530,6 +530,47 @@ FORWARD |= {
 }
 
 
+def across(axis):
+    def normalised(x, num_groups, eps):
+        return over(x.reshape(len(x), num_groups, -1), axis, eps).reshape(x.shape)
+
+    return around(normalised)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_that_are_compared_with_each_other_are_named(axis):
+    assert named(across(axis), "group_instance_norm/forward") == ["across_the_groups"]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda x, num_groups: num_groups % x.shape[1],
+        lambda x, num_groups: x.shape[1] % num_groups == 0,
+        lambda x, num_groups: len(x) % num_groups,
+        lambda x, num_groups: x.shape[-1] % num_groups,
+    ],
+)
+def test_a_refusal_of_the_wrong_numbers_is_named(refused):
+    def answer(x, num_groups, gamma, beta, eps):
+        if refused(x, num_groups):
+            raise ValueError("the groups do not fit")
+        xhat = over(x.reshape(len(x), num_groups, -1), -1, eps).reshape(x.shape)
+        return spread(gamma, x) * xhat + spread(beta, x)
+
+    assert named(answer, "group_instance_norm/forward") == ["divisor_refused"]
+
+
+@pytest.mark.parametrize("error", [TypeError, Exception, RuntimeError])
+def test_another_exception_is_named(error):
+    def answer(x, num_groups, gamma, beta, eps):
+        if x.shape[1] % num_groups:
+            raise error
+        return reshape(x, num_groups, gamma, beta, eps)
+
+    assert named(answer, "group_instance_norm/forward") == ["another_exception"]
+
+
 @pytest.mark.parametrize("name", FORWARD)
 def test_a_wrong_forward_pass_is_named(name):
     assert named(FORWARD[name], "group_instance_norm/forward") == [name]
@@ -665,6 +706,16 @@ def test_wrong_sums_are_named():
         assert named(summed(axes), "group_instance_norm/backward") == [name]
 
 
+def test_sums_that_each_example_overwrites_are_named():
+    def answer(dy, x, num_groups, gamma, eps):
+        for i in range(len(x)):
+            one = slice(i, i + 1)
+            _, dgamma, dbeta = loops_backward(dy[one], x[one], num_groups, gamma, eps)
+        return loops_backward(dy, x, num_groups, gamma, eps)[0], dgamma, dbeta
+
+    assert named(answer, "group_instance_norm/backward") == ["last_example_kept"]
+
+
 def test_wrong_predictions_and_searches_are_named():
     def search(norm, group_norm, x):
         for number in range(1, x.shape[1]):
@@ -699,6 +750,18 @@ def gives_up(norm, group_norm, x):
             return number if np.allclose(group_norm(x, number), norm(x)) else 0
 
 
+def numbers_of_examples(norm, group_norm, x):
+    numbers = [n for n in range(1, len(x) + 1) if len(x) % n == 0]
+    return next((n for n in numbers if np.allclose(group_norm(x, n), norm(x))), 0)
+
+
+def six_channels(norm, group_norm, x):
+    for number in range(1, 7):
+        if 6 % number == 0 and np.allclose(group_norm(x, number), norm(x)):
+            return number
+    return 0
+
+
 def reversed_divisor(norm, group_norm, x):
     numbers = [n for n in range(1, x.shape[1] + 1) if n % x.shape[1] == 0]
     return next((n for n in numbers if np.allclose(group_norm(x, n), norm(x))), 0)
@@ -717,6 +780,9 @@ def reversed_divisor(norm, group_norm, x):
             "divisors_of_six",
             searching(lambda a, b, x: np.allclose(a, b), lambda channels: (1, 2, 3, 6)),
         ),
+        ("any_number_alike", searching(lambda a, b, x: np.isclose(a, b).any())),
+        ("divisors_of_six", six_channels),
+        ("examples_for_channels", numbers_of_examples),
         ("nothing_found", lambda norm, group_norm, x: 0),
         ("return_in_loop", gives_up),
         ("divisor_reversed", reversed_divisor),
@@ -759,7 +825,7 @@ def permuted(norm, x):
 
 
 def repeated(norm, x):
-    return np.allclose(norm(np.repeat(x[None], 2, 0).reshape(-1, *x.shape[1:]))[:4], norm(x))
+    return np.allclose(norm(np.repeat(x[None], 2, 0).reshape(-1, *x.shape[1:]))[: len(x)], norm(x))
 
 
 def last_changed(norm, x):
@@ -801,10 +867,55 @@ def some(norm, x):
     return any(np.allclose(norm(x[i : i + 1])[0], norm(x)[i]) for i in range(len(x)))
 
 
+def alone(same, examples=range):
+    """Each of these examples alone, against it in the batch."""
+
+    def experiment(norm, x):
+        y = norm(x)
+        return all(same(norm(x[i : i + 1])[0], y[i]) for i in examples(len(x)))
+
+    return experiment
+
+
+def halves(norm, x):
+    half, y = len(x) // 2, norm(x)
+    return np.allclose(norm(x[:half]), y[:half]) and np.allclose(norm(x[half:]), y[half:])
+
+
+@pytest.mark.parametrize("experiment", [halves, alone(lambda a, b: np.allclose(a, b, atol=0.5))])
+def test_an_experiment_that_overlooks_a_dependence_is_refused(experiment):
+    task = "group_instance_norm/batch"
+    assert not judge(observe((INDEPENDENT, experiment), task), task).passed
+
+
+def test_predictions_that_are_no_dictionary_are_explained():
+    for task, answer in {
+        "identities": ([1, 0, 6, 0, 6, 3, 0], GROUPS_LIKE),
+        "batch": ([False, True, True, True, True], EXPERIMENT),
+    }.items():
+        task = f"group_instance_norm/{task}"
+        said = judge(observe(answer, task), task).explain()
+        assert "Leave the predictions a dictionary" in said
+
+
 @pytest.mark.parametrize(
     ("name", "experiment"),
     [
         ("last_example_tested", last_only),
+        ("not_every_example_tested", alone(np.allclose, lambda n: range(1, n))),
+        ("not_every_example_tested", alone(np.allclose, lambda n: range(n - 1))),
+        ("not_every_example_tested", alone(np.allclose, lambda n: range(4))),
+        ("example_means_compared", alone(lambda a, b: np.isclose(a.mean(), b.mean()))),
+        ("axis_of_examples_lost", lambda norm, x: np.allclose([norm(e) for e in x], norm(x))),
+        (
+            "axis_of_examples_lost",
+            lambda norm, x: all(np.allclose(norm(e), y) for e, y in zip(x, norm(x), strict=True)),
+        ),
+        ("compared_with_all", lambda norm, x: np.allclose(norm(np.zeros_like(x)), norm(x))),
+        (
+            "output_compared_with_input",
+            lambda norm, x: all(np.allclose(norm(e[None])[0], e) for e in x),
+        ),
         ("neighbours_changed", next_changed),
         ("neighbours_changed", before_changed),
         ("neighbours_changed", around_changed),
@@ -867,7 +978,7 @@ x_for_deviation xhat_term_added xhat_term_dropped
 PARAMETERS_ALONE = """
 dbeta_with_gamma dgamma_with_gamma dgamma_with_x dgamma_without_xhat gradients_averaged
 gradients_keep_axes gradients_not_summed gradients_over_examples gradients_over_positions
-gradients_per_group last_axis_kept parameters_returned_in_reverse
+gradients_per_group last_axis_kept last_example_kept parameters_returned_in_reverse
 """
 
 
@@ -875,7 +986,7 @@ def test_a_part_knows_what_cannot_show_in_it():
     missing = mistakes_in("forward") - mistakes_in("images")
     assert missing == {
         *("images_only", "remainder_ignored", "assert_for_error", "one_pass_variance"),
-        "parameters_shaped_for_images",
+        *("parameters_shaped_for_images", "another_exception"),
     }
     assert not mistakes_in("forward") - mistakes_in("shapes")
     assert mistakes_in("backward") - mistakes_in("dgamma_dbeta") == set(DX_ALONE.split())

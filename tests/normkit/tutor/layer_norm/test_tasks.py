@@ -97,6 +97,25 @@ def over_rows(make):
     return answer
 
 
+def first_alone(x, gamma, beta, eps):
+    out = np.zeros(x.shape, gamma.dtype)
+    for place in np.ndindex(x.shape[:-1]):
+        token = x[place]
+        out[place] = gamma * (token - token.mean()) / np.sqrt(token.var() + eps) + beta
+        return out
+
+
+def all_but_features(x, gamma, beta, eps):
+    axes = tuple(range(x.ndim - 1))
+    centred = x - x.mean(axes)
+    return gamma * centred / np.sqrt((centred**2).mean(axes) + eps) + beta
+
+
+def axis_in_front(x, gamma, beta, eps):
+    m, v = (np.expand_dims(a, 0) for a in (x.mean(-1), x.var(-1)))
+    return gamma * (x - m) / np.sqrt(v + eps) + beta
+
+
 def for_rows(x, gamma, beta, eps):
     out, (rows, features) = np.zeros(x.shape, gamma.dtype), x.shape
     for i in range(rows):
@@ -112,7 +131,8 @@ FORWARD = {
         over_rows(np.zeros_like),
         over_rows(lambda x: np.zeros(x.shape)),
     ],
-    "no_keepdims": [plain_moments],
+    "no_keepdims": [plain_moments, axis_in_front],
+    "all_but_features": [all_but_features],
     "mean_without_keepdims": [
         plain_mean,
         lambda x, g, b, eps: g * (x - x.mean(-1)) / np.sqrt(std(x) ** 2 + eps) + b,
@@ -187,7 +207,7 @@ FORWARD = {
             g * (x - mean(x)) / (sum_of((x - mean(x)) ** 2) / len(x) + eps) ** 0.5 + b
         )
     ],
-    "return_in_loop": [returned_early],
+    "return_in_loop": [returned_early, first_alone],
     "matrix_product": [
         lambda x, g, b, eps: np.dot((x - mean(x)) / np.sqrt(std(x) ** 2 + eps), g) + b
     ],
@@ -361,12 +381,16 @@ def gradients(dy, x, gamma, eps, *, way=""):
         dxhat = dy * gamma
     product = dxhat * (x if way == "product_with_x" else xhat)
     dx = r * (dxhat - mean(dxhat) - xhat * mean(product))
+    dx = dx / x.shape[-1] if way == "divided_by_n_again" else dx
     over = tuple(range(x.ndim - 1))
     found = dx, (dy * xhat).sum(over), dy.sum(over)
     return found[1:] + found[:1] if way == "dx_returned_last" else found
 
 
-WAYS = "root_inverted", "dy_changed_in_place", "product_with_x", "dx_returned_last"
+WAYS = (
+    *("root_inverted", "dy_changed_in_place", "product_with_x", "dx_returned_last"),
+    "divided_by_n_again",
+)
 
 
 def made(way):
@@ -375,7 +399,10 @@ def made(way):
     class LayerNorm(torch.nn.Module):
         def __init__(self, features, eps=1e-5):
             super().__init__()
-            self.eps = eps
+            self.eps = torch.nn.Parameter(torch.tensor(eps)) if "of eps" in way else eps
+            if "statistics" in way:
+                self.register_buffer("running_mean", torch.zeros(features))
+                self.register_buffer("running_var", torch.ones(features))
             size = 1 if way == "one_weight" else features
             size = (1, features) if way == "parameters_in_two_axes" else size
             start = torch.randn if way == "weight_starts_anywhere" else torch.ones
@@ -391,7 +418,15 @@ def made(way):
             elif way != "no_bias":
                 self.bias = torch.nn.Parameter(torch.zeros(size), requires_grad=learnt)
 
+            if way == "made_in_forward":
+                del self.weight, self.bias
+
         def forward(self, x):
+            if way == "made_in_forward":
+                self.weight = torch.nn.Parameter(torch.ones(x.shape[-1:]))
+                self.bias = torch.nn.Parameter(torch.zeros(x.shape[-1:]))
+            if way.startswith("other_in_evaluation") and not self.training:
+                return x if "as it is" in way else x * self.weight + self.bias
             with torch.set_grad_enabled(way != "no_grad_forward"):
                 return self.formula(x.detach() if way == "x_detached" else x)
 
@@ -415,8 +450,10 @@ LAYERS = (
     *("weight_detached", "mean_detached", "var_detached", "one_weight", "no_bias"),
     *("weight_starts_anywhere", "weight_starts_at_zero", "bias_starts_at_one"),
     *("parameters_in_two_axes", "parameters_in_double", "one_not_a_parameter"),
-    "parameters_detached: frozen",
+    *("parameters_detached: frozen", "made_in_forward", "other_in_evaluation"),
+    *("other_in_evaluation: as it is", "more_than_two: of eps", "more_than_two: statistics"),
 )
+PREDICTED = combine("layer_norm/layer_norm_invariance")()[0]
 UNCHANGED = {
     "rise_without_abs: up": lambda norm, change, x: bool((norm(change(x)) - norm(x)).max() < 1e-6),
     "rise_without_abs: down": lambda norm, change, x: np.all(norm(x) - norm(change(x)) < 1e-8),
@@ -440,6 +477,8 @@ UNCHANGED = {
     "always_false: yes": lambda norm, change, x: True,
     "answer_reversed": lambda norm, change, x: not np.allclose(norm(change(x)), norm(x)),
     "too_tolerant": lambda norm, change, x: np.allclose(norm(change(x)), norm(x), atol=0.1),
+    "too_tolerant: far": lambda norm, change, x: np.allclose(norm(change(x)), norm(x), atol=1),
+    "prediction_returned": lambda norm, change, x: PREDICTED[change.__name__],
     "exact_equality": lambda norm, change, x: np.array_equal(norm(change(x)), norm(x)),
     "own_layer_norm: as it is": lambda norm, change, x: np.allclose(
         layer_norm(change(x)), layer_norm(x)
@@ -535,8 +574,30 @@ def test_the_layer_that_they_spoil_is_right():
 
 @pytest.mark.parametrize("name", UNCHANGED)
 def test_a_wrong_experiment_is_named(name):
-    answer = combine("layer_norm/layer_norm_invariance")()[0], UNCHANGED[name]
+    answer = PREDICTED, UNCHANGED[name]
     assert named(answer, "layer_norm/invariance") == [name.partition(":")[0]]
+
+
+@pytest.mark.parametrize("answer", [[True] * 6, UNCHANGED["exact_equality"]])
+def test_predictions_of_another_type_are_told_as_such(answer):
+    """A list of predictions; or the function alone, without them."""
+    answer = (answer, UNCHANGED["too_tolerant"]) if isinstance(answer, list) else answer
+    verdict = judge(observe(answer, "layer_norm/invariance"), "layer_norm/invariance")
+    assert verdict.first.what in ("type", "results") and "raise" not in verdict.explain()
+
+
+def test_an_object_in_place_of_its_class_is_told_as_such():
+    verdict = judge(observe(made("")(3), "layer_norm/layer"), "layer_norm/layer")
+    assert "LayerNorm is a layer made already: hand in its class" in verdict.explain()
+
+
+def test_a_layer_needs_the_default_of_eps():
+    class Explicit(made("")):
+        def __init__(self, features, eps):
+            super().__init__(features, eps)
+
+    verdict = judge(observe(Explicit, "layer_norm/layer"), "layer_norm/layer")
+    assert verdict.first.what == "error" and "'eps'" in verdict.explain()
 
 
 def test_all_wrong_predictions_are_named():

@@ -513,7 +513,7 @@ FORWARD = {
     "gamma_added": [lambda x, g, eps: g + x / rms(x, eps)],
     "gamma_in_denominator": [lambda x, g, eps: x / (rms(x, eps) * g)],
     "dtype_of_x": [lambda x, g, eps: (g * x / rms(x, eps)).astype(x.dtype), into_zeros_like],
-    "changed_in_place": [divided_in_place],
+    "x_changed_in_place": [divided_in_place],
     "loop_over_first_axis": [
         lambda x, g, eps: np.array([g * part / np.sqrt((part**2).mean() + eps) for part in x]),
         loop_over_first_axis,
@@ -553,6 +553,17 @@ def rest_zero(x, gamma, p, eps):
 def all_divided_by_k(x, gamma, p, eps):
     total = np.einsum("...d,...d->...", x, x)[..., None]
     return gamma * x / np.sqrt(total / math.ceil(p * len(gamma)) + eps)
+
+
+def all_of_gamma(x, gamma, p, eps):
+    first = x[..., : math.ceil(p * x.shape[-1])]
+    return gamma * first / rms(first, eps)
+
+
+def one_too_few_of_k(x, gamma, p, eps):
+    k = math.ceil(p * x.shape[-1])
+    total = (x[..., : k - 1] ** 2).sum(axis=-1, keepdims=True)
+    return gamma * x / np.sqrt(total / k + eps)
 
 
 PARTIAL = {
@@ -752,6 +763,11 @@ LAYER_NORM = {
     "normalised_twice_without_eps": lambda x, g, b, eps, rms_norm: (
         rms_norm((z := x / x.std(-1, keepdims=True)) - mean(z), g, eps) + b
     ),
+    "arguments_exchanged": lambda x, g, b, eps, rms_norm: rms_norm(x - mean(x), eps, g) + b,
+    "mean_added": lambda x, g, b, eps, rms_norm: (m := mean(x)) + rms_norm(x - m, g, eps) + b,
+    "gamma_before_rms": lambda x, g, b, eps, rms_norm: (
+        rms_norm(g * (x - mean(x)), np.ones_like(g), eps) + b
+    ),
     "mean_over_axis_1": lambda x, g, b, eps, rms_norm: (
         rms_norm(x - x.mean(axis=1, keepdims=True), g, eps) + b
     ),
@@ -771,6 +787,14 @@ OTHERWISE = {
         g * ((y := rms_norm(x, np.ones_like(g), eps)) - mean(y)) + b
     ),
     "eps_not_passed": lambda x, g, b, eps, rms_norm: rms_norm(x - mean(x), g, 1e-6) + b,
+    "arguments_exchanged": lambda x, g, b, eps, rms_norm: rms_norm(g, x - mean(x), eps) + b,
+    "mean_added": lambda x, g, b, eps, rms_norm: rms_norm(x + mean(x), g, eps) + b,
+    "gamma_before_rms": lambda x, g, b, eps, rms_norm: (
+        rms_norm(g * x - mean(g * x), np.ones_like(g), eps) + b
+    ),
+    "normalised_twice": lambda x, g, b, eps, rms_norm: (
+        rms_norm(rms_norm(x - mean(x), g, eps), g, eps) + b
+    ),
 }
 
 
@@ -832,6 +856,8 @@ FOLD = {
     "beta_in_weight": lambda w, b, g, beta: (w * g + beta, b),
     "beta_as_column": lambda w, b, g, beta: (w * g, b + w @ beta.reshape(-1, 1)),
     "bias_returned_first": lambda w, b, g, beta: (b + w @ beta, w * g),
+    "one_plus_gamma": lambda w, b, g, beta: (w + w * g, b + w @ beta),
+    "weight_returned_transposed": lambda w, b, g, beta: (w.T * g[:, None], b + w @ beta),
 }
 CENTRING = {
     "centred_over_inputs": lambda w, b: (w - mean(w), b - b.mean()),
@@ -841,9 +867,10 @@ CENTRING = {
     "bias_removed": lambda w, b: (w - mean(w, 0), np.zeros_like(b)),
     "sum_of_outputs": lambda w, b: (w - w.sum(0), b - b.mean()),
 }
+PARTIAL_OTHERWISE = {"rest_dropped": all_of_gamma, "one_feature_off": one_too_few_of_k}
 WRITTEN = [
     *(("rms_norm/forward", name, answer) for name in FORWARD for answer in FORWARD[name]),
-    *(("rms_norm/partial", *item) for item in PARTIAL.items()),
+    *(("rms_norm/partial", *item) for item in (*PARTIAL.items(), *PARTIAL_OTHERWISE.items())),
     *(
         (task, name, backward(dx))
         for task in ("rms_norm/backward", "rms_norm/dx")
@@ -912,6 +939,7 @@ def test_an_unknown_gradient_does_not_hide_a_known_one():
         lambda x, g, p, eps: g * x / x.pow(2),
         lambda x, g, p, eps: None,
         lambda x, g, p, eps: g,
+        lambda x, g, p, eps: g * x[..., : math.ceil(p * len(g))] @ g,
     ],
 )
 def test_what_fits_everywhere_is_not_named(answer):

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import operator
 import statistics
 from fractions import Fraction
 
@@ -299,6 +300,24 @@ def offset_of_the_dtype(variance, numbers, offsets):
     return float("inf")
 
 
+def column_for_column(x):
+    """Each number once, not each row."""
+    if x.ndim == 1:
+        return streaming(x)
+    found = [streaming(np.array([x[i][j] for i in range(len(x))])) for j in range(x.shape[1])]
+    return len(x), *(np.array([part[i] for part in found]) for i in (1, 2))
+
+
+def shape_of_the_first(x):
+    """The first value is read for its shape too."""
+    mean, m2 = np.zeros(np.shape(x[0])), np.zeros(np.shape(x[0]))
+    for n, value in enumerate(x, 1):
+        before = value - mean
+        mean += before / n
+        m2 += before * (value - mean)
+    return n, mean, m2
+
+
 RIGHT = {
     "stability/two_pass": VARIANCES,
     "stability/half": [*VARIANCES, widened_if_need_be, asked_for_by_dtype],
@@ -309,6 +328,8 @@ RIGHT = {
         folded,
         halved,
         shifted_sums,
+        column_for_column,
+        shape_of_the_first,
     ],
     "stability/merge": [
         merged_with_weights,
@@ -400,6 +421,29 @@ def online(step):
         return state
 
     return answer
+
+
+def as_deviation(n, mean, m2):
+    return n, mean, (m2 / n) ** 0.5
+
+
+def in_two_loops(x):
+    n, mean, m2 = len(x), 0.0, 0.0
+    for i in range(n):
+        mean = mean + x[i] / n
+    for value in x:
+        m2 = m2 + (value - mean) ** 2
+    return n, mean, m2
+
+
+def counted_late(x):
+    """n starts at 1, and grows after each value."""
+    n, mean, m2 = streaming(x)
+    return n + 1, mean, m2
+
+
+def printing(variance, numbers, offsets):
+    print(all_at_once(variance, numbers, offsets))
 
 
 def mean_first(n, mean, m2, value):
@@ -580,6 +624,9 @@ WRONG = {
         "along_the_last_axis": lambda x: np.square(x - x.mean(axis=-1, keepdims=True)).mean(
             axis=-1
         ),
+        "eps_added": lambda x: two_passes(x) + 1e-5,
+        "value_left_out": lambda x: sum((v - x.mean(axis=0)) ** 2 for v in x[1:]) / len(x),
+        "divided_by_last_length": lambda x: sum_of_squares(x) / x.shape[-1],
         "over_everything": lambda x: ((x - x.mean()) ** 2).mean(),
         "mean_over_everything": lambda x: ((x - x.mean()) ** 2).mean(axis=0),
         "one_mean_of_squares": lambda x: ((x - x.mean(axis=0)) ** 2).mean(),
@@ -646,8 +693,29 @@ WRONG = {
         "first_value_twice": first_value_twice,
         "returned_in_the_loop": returned_in_the_loop,
         "n_at_the_end": lambda x: (*streaming(x)[1:], len(x)),
-        "m2_before_mean": lambda x: [streaming(x)[i] for i in (0, 2, 1)],
-        "m2_as_deviation": lambda x: (*streaming(x)[:2], (streaming(x)[2] / len(x)) ** 0.5),
+        "m2_before_mean": lambda x: operator.itemgetter(0, 2, 1)(streaming(x)),
+        "m2_as_deviation": lambda x: as_deviation(*streaming(x)),
+        "seen_twice": in_two_loops,
+        "n_one_too_large": counted_late,
+        "value_left_out": lambda x: streaming(x[1:]),
+        "place_for_value": lambda x: streaming(np.arange(len(x))),
+        "mean_and_value_over_n": online(
+            lambda n, m, m2, v: (
+                n + 1,
+                (m + v) / (n + 1),
+                m2 + (v - m) * (v - (m + v) / (n + 1)),
+            )
+        ),
+        "away_from_the_value": online(
+            lambda n, m, m2, v: (
+                n + 1,
+                m - (v - m) / (n + 1),
+                m2 + (v - m) * (v - m + (v - m) / (n + 1)),
+            )
+        ),
+        "m2_not_squared": online(
+            lambda n, m, m2, v: (n + 1, m + (v - m) / (n + 1), m2 + abs(v - m))
+        ),
         "m2_of_the_values": online(
             lambda n, mean, m2, v: (n + 1, mean + (v - mean) / (n + 1), m2 + v * v)
         ),
@@ -704,6 +772,13 @@ WRONG = {
         "between_without_a": merging(
             right_mean, lambda a, b, n: a.m2 + b.m2 + (a.mean - b.mean) ** 2 * a.n / n
         ),
+        "from_mean_b": merging(lambda a, b, n: b.mean + (b.mean - a.mean) * b.n / n, right_m2),
+        "brackets_missing": merging(
+            lambda a, b, n: a.mean + (b.mean - a.mean) * b.n / a.n + b.n, right_m2
+        ),
+        "step_rounded_down": merging(
+            lambda a, b, n: a.mean + (b.mean - a.mean) * (b.n // n), right_m2
+        ),
         "merged_by_squares": merging(
             right_mean,
             lambda a, b, n: (
@@ -745,6 +820,10 @@ WRONG = {
         "always_inf": lambda variance, numbers, offsets: np.inf,
         "only_nan_fails": searching(lambda found, x, _: np.isnan(found)),
         "inf_forgotten": none_at_the_end,
+        "nothing_returned": printing,
+        "right_by_the_method": lambda variance, *given: compared_with(
+            lambda x: variance(x.astype(float))
+        )(variance, *given),
         "error_returned": error_returned,
     },
 }
@@ -766,6 +845,12 @@ OTHERWISE = [
     ("stability/two_pass", "one_mean_of_squares", lambda x: ((x - x.mean(0)) ** 2).sum() / len(x)),
     ("stability/two_pass", "deviations_in_float32", lambda x: np.float32(two_passes(x))),
     ("stability/half", "all_in_half", lambda x: np.mean((x - x.mean(0)) ** 2, 0, dtype=float)),
+    ("stability/half", "overflow_clipped", lambda x: np.minimum(two_passes(x), 65504)),
+    (
+        "stability/half",
+        "overflow_clipped",
+        lambda x: np.nan_to_num(np.mean((x - x.mean(0)) ** 2, 0)),
+    ),
     ("stability/merge", "a_for_any_empty_chunk", lambda a, b: unpacked(a, b) if a.n and b.n else b),
     (
         "stability/limit",
@@ -814,6 +899,40 @@ def test_the_last_success_is_named_whatever_comes_before_the_first():
 def test_two_mistakes_by_hand_are_both_named():
     answer = merging(lambda a, b, n: (a.mean + b.mean) / 2, lambda a, b, n: a.m2 + b.m2)
     assert named(answer, "stability/merge") == ["between_forgotten", "means_averaged"]
+
+
+@pytest.mark.parametrize(
+    ("task", "names", "answer"),
+    [
+        (
+            "stability/two_pass",
+            ["divided_by_n_minus_1", "one_pass"],
+            lambda x: ((x**2).sum(0) - len(x) * x.mean(0) ** 2) / (len(x) - 1),
+        ),
+        (
+            "stability/two_pass",
+            ["one_pass", "standard_deviation"],
+            lambda x: np.sqrt((x**2).mean(0) - x.mean(0) ** 2),
+        ),
+        (
+            "stability/half",
+            ["result_in_half", "standard_deviation"],
+            lambda x: np.sqrt(two_passes(x)).astype(x.dtype),
+        ),
+    ],
+)
+def test_two_mistakes_in_one_line_are_both_named(task, names, answer):
+    assert named(answer, task) == names
+
+
+@pytest.mark.parametrize("answer", [[True, False] * 4, {"near"}, None])
+def test_predictions_that_are_no_dictionary_are_told(answer):
+    text = judged(answer, "stability/predict").explain()
+    assert "Expected: predictions['near'] (bool)" in text and "get" not in text
+
+
+def test_what_welford_returns_is_told_by_its_kinds():
+    assert "n (int), mean (ndarray)" in judged(lambda x: x[0], "stability/welford").explain()
 
 
 @pytest.mark.parametrize(

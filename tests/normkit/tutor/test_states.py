@@ -1,0 +1,23 @@
+"""What is told of a layer's state."""
+
+import pytest
+import torch
+
+from normkit.tutor.states import new, shapes, starts
+
+
+def test_names_and_shapes_are_sorted():
+    assert shapes(torch.nn.LayerNorm(3).named_parameters()) == "bias(3,) weight(3,)"
+
+
+def test_a_start_is_all_ones_or_all_zeros_or_unknown():
+    layer = torch.nn.LayerNorm(2)
+    assert starts(layer.named_parameters()) == "bias = 0, weight = 1"
+    layer.bias.data = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    assert starts(layer.named_parameters()) == "bias = ?, weight = 1 float64"
+
+
+def test_a_layer_is_made_of_a_class_not_of_a_layer():
+    assert new(torch.nn.LayerNorm, 2, eps=0.5).eps == 0.5
+    with pytest.raises(TypeError, match="'LayerNorm' object is not a class"):
+        new(torch.nn.LayerNorm(2), 2)
