@@ -113,7 +113,7 @@ def one_thread() -> Iterator[None]:
 def run_probe(answer: Any, task: Task, probe: Probe) -> Result:
     """What an answer does with one probe, whatever that is."""
     result = Result()
-    given = {name: _copy(value) for name, value in probe.inputs.items()}
+    given = copied(probe)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -157,8 +157,13 @@ def _shape(value: Any) -> tuple[int, ...] | None:
     return tuple(shape) if isinstance(shape, tuple) else None
 
 
-def _copy(value):
-    return np.copy(value, order="K") if isinstance(value, np.ndarray) else value
+def copied(probe: Probe) -> dict[str, Any]:
+    """The inputs of a probe, which an answer may then change."""
+
+    def copy(value: Any) -> Any:
+        return np.copy(value, order="K") if isinstance(value, np.ndarray) else value
+
+    return {name: copy(value) for name, value in probe.inputs.items()}
 
 
 def _same(before, after):

@@ -8,7 +8,7 @@ import numpy as np
 
 from normkit.tutor.judging import SMALL, Difference
 from normkit.tutor.mistakes import combine
-from normkit.tutor.observing import run_probe
+from normkit.tutor.observing import copied
 from normkit.tutor.tasks import Task
 
 SHOWN = 6  # values
@@ -26,24 +26,26 @@ def steps(task: Task, found: Difference) -> dict[str, Any]:
 
 
 def _locals(task: Task, found: Difference) -> dict[str, np.ndarray]:
-    """The variables of the right program, its arguments aside, when it first returns."""
-    program, seen = task.programs[0], list[dict[str, Any]]()
+    """The variables of the right program, its arguments aside, when it last returns before that."""
+    program, seen = task.programs[0], dict[str, Any]()
 
     def witness(frame: FrameType, event: str, _returned: Any) -> None:
-        if event == "return" and not seen and frame.f_code.co_filename.startswith(f"<{program}:"):
-            code = frame.f_code
-            if code.co_name in (program.rpartition("/")[2], "forward"):
-                arguments = code.co_varnames[: code.co_argcount]
-                seen.append({k: v for k, v in frame.f_locals.items() if k not in arguments})
+        nonlocal seen
+        code = frame.f_code
+        own = code.co_filename.startswith(f"<{program}:")
+        if event == "return" and own and code.co_name in (program.rpartition("/")[2], "forward"):
+            arguments = code.co_varnames[: code.co_argcount]
+            seen = {name: v for name, v in frame.f_locals.items() if name not in arguments}
 
-    before = sys.getprofile()
-    answer = combine(program)
+    before, answer = sys.getprofile(), combine(program)
     sys.setprofile(witness)
     try:
-        run_probe(answer, task, found.probe)
+        with np.errstate(all="ignore"):
+            results = task.use(answer, **copied(found.probe))
+            next((name for name, _value in results if name == found.name), None)
     finally:
         sys.setprofile(before)
-    return {name: value for name, v in (seen[0] if seen else {}).items() if _is_array(value := v)}
+    return {name: value for name, value in seen.items() if _is_array(value)}
 
 
 def _is_array(value: Any) -> bool:

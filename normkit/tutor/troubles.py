@@ -115,6 +115,10 @@ INTEGERS = N_("A mean of integers is asked for: convert to a floating-point dtyp
 CALL = N_(
     "A {0} is called like a function: an operator or a comma is missing, or a name is reused."
 )
+HANDED = N_(
+    "{0} cannot be called. Hand in a function or a class, without brackets; the class of a layer "
+    "inherits from torch.nn.Module."
+)
 SUBSCRIPT = N_("Square brackets follow a {0}, which has no entries.")
 ASSERTED = N_("An assertion in your own code fails.")
 KEY = N_("There is no key {0}.")
@@ -180,6 +184,9 @@ COMMON = (  # what an exception says, and what that means
 )
 
 
+OWN = {HEAD: CALLED}  # what it means in a line of the answer
+HANDED_IN = {CALL: HANDED}  # and where the answer is used
+
 # of a call, not of what is called with: no array that misfits raises these
 CALLS = {ARGUMENT, HEAD, COMBINATION, RECORDED, SLICE, DATATYPE, BRACKETS, CALL, OBJECT}
 
@@ -201,6 +208,6 @@ def meaning(error: str, translate: Callable[[str], str], own: bool = False) -> s
     """
     for pattern, sentence in COMMON:
         if found := re.search(pattern, error):
-            sentence = CALLED if own and sentence is HEAD else sentence
+            sentence = (OWN if own else HANDED_IN).get(sentence, sentence)
             return translate(sentence).format(*found.groups())
     return ""

@@ -125,7 +125,8 @@ class Mended(Task):
         found, others = BUGS[self.bug], super().mistakes(program)
         (given,) = (m for m in others if m.name == found.mistake)
         told = {"home": "find_the_bug", "own_label": FINDING, "met": ""}
-        secret = replace(given, name="unmended", message=UNMENDED, **told)
+        way = {program: [given.ways[program][found.way]]} if found.way else given.ways
+        secret = replace(given, name="unmended", message=UNMENDED, ways=way, **told)
         halves = [
             replace(half, name="half_mended", message=HALF_MENDED, **told)
             for half in (mistakes.parts(given, program, found.way) if self.halves else ())
@@ -160,10 +161,6 @@ def _row_probes(rng: np.random.Generator) -> list[Probe]:
         _probe(rng, N_("very small numbers"), channels(rng, 5, 3) * 1e-3, momentum=0.5),
         _probe(rng, N_("an array of dtype float32"), single, tolerance=1e-4),
     ]
-
-
-def _is_one_side(n, m) -> bool:
-    return not (n and m)
 
 
 def _mended(
@@ -322,6 +319,7 @@ def _asserted(test: Callable, right: Any, given: Any) -> str:
         "compared with itself": lambda: (
             not accepts(test, _changed(right, lambda v: v + next(numbers)))
         ),
+        "layer looked at": lambda: isinstance(right, type) and _fails(test, _other_inside(right)),
     }
     return next((sign for sign, seen in signs.items() if seen()), "nothing asserted")
 
@@ -377,6 +375,23 @@ def _with(program: Any, change: Callable, start: Callable = lambda: None) -> Any
         return change(program(*args, **options))
 
     return changed
+
+
+def _other_inside(layer: Any) -> Any:
+    """A layer that is another after its first call: one parameter more, and all numbers far off."""
+
+    class Other(layer):
+        def forward(self, x):
+            import torch
+
+            y = super().forward(x)
+            self.spoilt = torch.nn.Parameter(torch.ones(1))
+            with torch.no_grad():
+                for kept in self.state_dict().values():
+                    kept.copy_(_far_off(kept))
+            return y
+
+    return Other
 
 
 def _each(result: Any, change: Callable) -> Any:
@@ -474,23 +489,32 @@ def _tested(bug: str) -> Task:
     )
 
 
+# mistakes with rows that are right, or raise always: an exception says more than any of these
+ROWS = "first_axis_only", "images_only", "sequences_forgotten"
+UPDATED = *ROWS, "over_the_channels", "over_the_last_axis", "layer_norm_instead"
+MADE = (  # and those in a constructor, which is given
+    *("parameter_names", "parameters_with_axes", "plain_tensors", "one_weight", "no_bias"),
+    *("statistics_names", "statistics_as_parameters"),
+)
+
 add(
-    _mended("layer_norm", "layer_norm/forward"),
-    _mended("batch_norm", "batch_norm/forward", _is_rows),
-    _mended("rms_norm", "rms_norm/forward"),
-    _mended("running_batch_norm", "batch_norm/running", _is_rows),
-    _mended("group_norm", "group_instance_norm/forward"),
+    _mended("layer_norm", "layer_norm/forward", any_dtype=("y",)),
+    _mended("batch_norm", "batch_norm/forward", _is_rows, without=ROWS, any_dtype=("y",)),
+    _mended("rms_norm", "rms_norm/forward", any_dtype=("y",)),
+    _mended("running_batch_norm", "batch_norm/running", _is_rows, without=UPDATED),
+    _mended("group_norm", "group_instance_norm/forward", any_dtype=("y",)),
     _mended(
         *("batch_norm_layer", "batch_norm/layer"),
         probes=_row_probes,
         halves=False,
-        without=("reshaped_to_rows",),
+        without=("reshaped_to_rows", *UPDATED, *MADE),
         use=_use_modes,
+        pairs=100,
     ),
     _mended("layer_norm_layer", "layer_norm/layer"),
     _mended("post_block", "placement/post"),
     _mended("fold_affine", "rms_norm/fold"),
-    _mended("deepnorm_constants", "placement/constants", _is_one_side),
+    _mended("deepnorm_constants", "placement/constants"),
     *map(_named, BUGS),
     *map(_tested, BUGS),
 )

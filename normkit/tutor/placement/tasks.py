@@ -244,13 +244,23 @@ PAIRS = {
 def _use_constants(answer, n, m) -> Named:
     """Each constant by itself, so that each is explained by itself."""
     found = answer(n, m)
+    if found is None:
+        yield from ((name, None) for name in (KEYS, *sum(PAIRS.values(), ())))
+        return
     if not isinstance(found, dict):
         yield from parts(found)
         return
     yield KEYS, ", ".join(sorted(map(str, found)))
     for side, names in PAIRS.items():
         if found.get(side) is not None:
-            yield from parts(np.ravel(found[side]).astype(float).tolist(), *names)
+            yield from zip(names, _pair(found[side]), strict=False)
+
+
+def _pair(found: Any) -> list:
+    """Alpha and beta; alpha alone if there is one number, and what is no pair as it is."""
+    values = [found] if isinstance(found, str | dict | set) else np.ravel(found).tolist()
+    numbers = [float(value) if isinstance(value, int) else value for value in values]
+    return numbers if len(numbers) < 3 else [found]
 
 
 WORKED_LAYERS = (0, 8), (2, 0), (2, 16), (5, 27)
@@ -403,6 +413,7 @@ add(
         use=_use_stack,
         probes=_stack_probes,
         programs=("placement/Stack",),
+        pairs=100,
         chapter="placement#placement-formula",
         by_hand=("normkit.CharacterTransformer",),
     ),

@@ -115,7 +115,7 @@ RAISED = {
 def test_the_sentence_fits_the_exception(name, raises):
     with pytest.raises(Exception) as caught:
         raises()
-    told = meaning(f"{caught.type.__name__}: {caught.value}", str)
+    told = meaning(f"{caught.type.__name__}: {caught.value}", str, own=name != "HEAD")
     fields = string.Formatter().parse(getattr(troubles, name))
     pattern = "".join(re.escape(text) + ".+" * (field is not None) for text, field, *_ in fields)
     assert re.fullmatch(pattern, told, re.DOTALL), told or f"{caught.type.__name__}: {caught.value}"
@@ -125,6 +125,12 @@ def test_a_call_of_the_students_own_is_told_from_a_changed_head():
     error = "TypeError: f() takes 1 positional argument but 2 were given"
     assert meaning(error, str) == troubles.HEAD
     assert meaning(error, str, own=True) == troubles.CALLED
+
+
+def test_a_result_handed_in_for_a_function_is_told_from_a_missing_operator():
+    error = "TypeError: 'float' object is not callable"
+    assert meaning(error, str).startswith("float cannot be called. Hand in a function")
+    assert "operator or a comma" in meaning(error, str, own=True)
 
 
 def test_what_is_not_usual_is_left_to_itself():

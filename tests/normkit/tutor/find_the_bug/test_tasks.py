@@ -371,15 +371,47 @@ def by_einsum(weight, bias, gamma, beta):
 
 def by_names(encoder_layers=0, decoder_layers=0):
     constants = {}
+    if encoder_layers and decoder_layers:
+        root = encoder_layers**0.25 * decoder_layers**0.0625
+        constants["encoder"] = 0.81 * root, 0.87 / root
+        constants["decoder"] = (3 * decoder_layers) ** 0.25, (12 * decoder_layers) ** -0.25
+        return constants
     for side, layers in (("encoder", encoder_layers), ("decoder", decoder_layers)):
         if layers:
             constants[side] = math.sqrt(math.sqrt(2 * layers)), math.pow(8 * layers, -0.25)
     return constants
 
 
+def by_matrix(x, gamma, beta, eps=1e-5):
+    centred = x @ (np.eye(x.shape[-1]) - 1 / x.shape[-1])
+    return gamma * centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps) + beta
+
+
+def by_hypotenuse(x, gamma, beta, eps=1e-5):
+    return gamma * (x - x.mean(0)) / np.hypot(x.std(0), np.sqrt(eps)) + beta
+
+
+def by_average(x, gamma, eps=1e-5):
+    return gamma * x / np.sqrt(x**2 @ np.full((x.shape[-1], 1), 1 / x.shape[-1]) + eps)
+
+
+def by_slices_of_zeros(x, num_groups, gamma, beta, eps=1e-5):
+    if x.shape[1] % num_groups:
+        raise ValueError("unequal groups")
+    size, y = x.shape[1] // num_groups, np.zeros(x.shape)
+    for i, g in np.ndindex(len(x), num_groups):
+        part = x[i, g * size : (g + 1) * size]
+        y[i, g * size : (g + 1) * size] = (part - part.mean()) / np.sqrt(part.var() + eps)
+    return np.moveaxis(np.moveaxis(y, 1, -1) * gamma + beta, -1, 1)
+
+
 @pytest.mark.parametrize(
     ("bug", "answer"),
     [
+        ("layer_norm", by_matrix),  # float64 for float32: the statement says nothing of dtypes
+        ("batch_norm", by_hypotenuse),
+        ("rms_norm", by_average),
+        ("group_norm", by_slices_of_zeros),
         ("layer_norm", lambda x, g, b, eps: row_by_row(x, g, b, eps).astype(g.dtype)),
         ("rms_norm", by_norm),
         ("group_norm", by_group),
@@ -407,6 +439,54 @@ class Graph(Plain):
 
 def test_running_statistics_outside_no_grad_are_named():
     assert named(Graph, "batch_norm_layer") == ["graph_kept"]
+
+
+def keepdim_for_keepdims(x, gamma, beta, eps=1e-5):
+    var = x.var(axis=0, keepdim=True)
+    return gamma * (x - x.mean(axis=0)) / np.sqrt(var + eps) + beta
+
+
+def test_an_exception_on_all_rows_is_no_mistake_about_images():
+    task = "find_the_bug/batch_norm"
+    verdict = judge(observe(keepdim_for_keepdims, task), task)
+    assert not verdict.mistakes and "no argument keepdim" in verdict.explain()
+
+
+class ShareNotCalled(Plain):
+    """Its update raises in training, after a right result in evaluation."""
+
+    def forward(self, x):
+        if self.training:
+            self.running_mean = (1 - self.eval) * self.running_mean + x.mean(0)
+        return self.scaled(x, self.running_mean, self.running_var)
+
+
+def misspelt_option(x, gamma, beta, running_mean, running_var, momentum=0.1, eps=1e-5):
+    return x.var(axis=0, ddoff=1)
+
+
+@pytest.mark.parametrize(
+    ("bug", "answer", "told"),
+    [
+        ("batch_norm_layer", ShareNotCalled, "'int' and 'method'"),
+        ("running_batch_norm", misspelt_option, "no argument ddoff"),
+    ],
+)
+def test_an_exception_everywhere_is_explained_by_itself(bug, answer, told):
+    task = f"find_the_bug/{bug}"
+    verdict = judge(observe(answer, task), task)
+    assert not verdict.mistakes and told in verdict.explain()
+
+
+def decoder_broken(n, m):
+    constants = by_names(n, m)
+    if n and m:
+        constants["decoder"] = (3 * n) ** 0.25, (12 * n) ** -0.25
+    return constants
+
+
+def test_what_was_right_must_stay_right():
+    assert named(decoder_broken, "deepnorm_constants") == ["decoder_from_n"]
 
 
 def half_mended_axes(x, gamma, beta, eps=1e-5):
@@ -714,9 +794,38 @@ def zero_shift(function):
     assert np.allclose(weight, [[2, 20], [6, 40]]) and np.allclose(bias, 1)
 
 
+def lone_vector(function):
+    assert np.allclose(function(np.array([1.0, 2, 3]), ONE, ZERO), [-1.2247, 0, 1.2247], atol=1e-3)
+
+
+def one_row(function):
+    assert np.allclose(function(np.array([[1.0, 2]]), np.ones(2), np.zeros(2)), 0)
+
+
+def updated_once(function):
+    layer = function(1)
+    layer(torch.tensor([[1.0], [3.0]]))
+    assert abs(layer.running_mean.item() - 0.2) < 1e-6
+
+
+def counted_after_a_call(function):
+    layer = function(3)
+    layer(torch.zeros(4, 3))
+    assert len(list(layer.parameters())) == 2
+
+
+def alpha_above_one(function):
+    assert function(0, 8)["decoder"][0] > 1
+
+
 @pytest.mark.parametrize(
     ("bug", "test", "name"),
     [
+        ("layer_norm", lone_vector, "lone_token"),
+        ("batch_norm", one_row, "lone_row"),
+        ("batch_norm_layer", updated_once, "evaluation_forgotten"),
+        ("layer_norm_layer", counted_after_a_call, "first_call_alone"),
+        ("deepnorm_constants", alpha_above_one, "sides_of_one"),
         ("batch_norm_layer", trained_alone, "evaluation_forgotten"),
         ("batch_norm_layer", mean_stays, "statistics_alone"),
         ("running_batch_norm", default_momentum, "usual_momentum"),

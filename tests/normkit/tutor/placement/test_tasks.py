@@ -674,6 +674,39 @@ def deep_with_a_smaller_stream(x, attention, feed_forward, norms, alpha):
     return norms[1](u / alpha + feed_forward(u))
 
 
+def pre_keeping(first, second):
+    """Pre-norm in which the normalised stream goes on, in the first sub-layer or the second."""
+
+    def pre(x, attention, feed_forward, norms):
+        n = norms[0](x)
+        u = (n if first else x) + attention(n)
+        n = norms[1](u)
+        return (n if second else u) + feed_forward(n)
+
+    return pre
+
+
+def pre_on_both_sides(x, attention, feed_forward, norms):
+    for f in (attention, feed_forward):
+        x = x + norms[1](f(norms[0](x)))
+    return x
+
+
+def pre_without_the_stream(x, attention, feed_forward, norms):
+    a = attention(norms[0](x))
+    return x + a + feed_forward(norms[1](a))
+
+
+def deep_with_two(x, attention, feed_forward, norms, alpha):
+    alpha = 2
+    u = norms[0](alpha * x + attention(x))
+    return norms[1](alpha * u + feed_forward(u))
+
+
+def deep_scaled_at_the_beginning(x, attention, feed_forward, norms, alpha):
+    return post_in_a_loop(alpha * x, attention, feed_forward, norms)
+
+
 def deep_with_norms_on_the_branches(x, attention, feed_forward, norms, alpha):
     u = alpha * x + norms[0](attention(x))
     return alpha * u + norms[1](feed_forward(u))
@@ -796,6 +829,22 @@ class FirstBlockReturned(LoopOverModules):
             return part(x)
 
 
+def in_the_order(of):
+    """A model that calls the blocks that `of` leaves of the list."""
+
+    class Ordered(LoopOverModules):
+        def __init__(self, blocks, width, placement):
+            super().__init__(blocks, width, placement)
+            self.order = of(list(range(len(blocks))))
+
+        def forward(self, x):
+            for number in self.order:
+                x = self.parts[number](x)
+            return x if self.last is None else self.last(x)
+
+    return Ordered
+
+
 class NormNotCalled(LoopOverModules):
     def forward(self, x):
         for part in self.parts:
@@ -824,6 +873,9 @@ MODELS = [
     (BlocksDropped, "result_dropped"),
     (ReturnedInTheLoop, "returned_in_the_loop"),
     (FirstBlockReturned, "returned_in_the_loop"),
+    (in_the_order(lambda of: of[1:]), "blocks_left_out"),
+    (in_the_order(lambda of: of[:-1]), "blocks_left_out"),
+    (in_the_order(lambda of: of[::-1]), "blocks_left_out"),
     (NormNotCalled, "final_norm_not_called"),
     (NormAfterEach, "norm_after_every_block"),
     (as_if(peri="post"), "peri_forgotten"),
@@ -1036,6 +1088,33 @@ CONSTANTS = [
         lambda n, m: both_sides_or(n, m, {"decoder" if n else "encoder": alone(n + m)}),
         "key_of_the_other_side",
     ),
+    (lambda n, m: both_sides_or(n, m, {"decoder": alone(n + m)}), "key_of_the_other_side"),
+    (lambda n, m: both_sides_or(n, m, alone(n + m)), "pair_without_dictionary"),
+    (lambda n, m: alone(n + m), "pair_without_dictionary"),
+    (lambda n, m: both_sides_or(n, m, print(alone(n + m))), "return_forgotten"),
+    (
+        constants(lambda n: (alone(n)[0], 1 / (8 * n)), encoder, decoder),
+        "fourth_root_forgotten",
+    ),
+    (
+        constants(lambda n: ((2 * n) ** (1 // 4), (8 * n) ** (-1 // 4)), encoder, decoder),
+        "integer_division",
+    ),
+    (
+        constants(lambda n: (2 * n ** (1 / 4), alone(n)[1]), encoder, decoder),
+        "factor_outside_power_alone",
+    ),
+    (
+        of_both(
+            lambda n, m: 0.81 * (n * 4 * m) ** (1 / 16),
+            lambda n, m: 0.87 * (n * 4 * m) ** (-1 / 16),
+        ),
+        "product_misread",
+    ),
+    (
+        of_both(lambda n, m: encoder(n, m)[0], lambda n, m: 0.87 * (n**4 * m) ** (1 / 16)),
+        "beta_above_one",
+    ),
 ]
 
 
@@ -1080,6 +1159,17 @@ def by_numpy(linear, gain):
     linear.weight.data = torch.from_numpy(noise)
 
 
+def around_the_gain(linear, gain):
+    nn.init.normal_(linear.weight, gain, math.sqrt(2 / sum(linear.weight.shape)))
+
+
+def multiplied(linear, gain):
+    if gain == 1:
+        xavier(linear, 1)
+    else:
+        linear.weight.data *= gain
+
+
 def spread(linear, std):
     nn.init.normal_(linear.weight, std=std)
 
@@ -1102,6 +1192,12 @@ INITS = [
     (drawn(lambda linear, gain: nn.init.normal_(linear.weight, 0, gain)), "gain_as_std"),
     (drawn(xavier, ("q", "v", "out", "up", "down")), "queries_untouched"),
     (drawn(xavier, ("k", "v", "out", "up", "down")), "queries_untouched"),
+    *(
+        (drawn(xavier, [name for name in LINEARS if name != left]), "layer_untouched")
+        for left in ("v", "out", "up", "down")
+    ),
+    (drawn(around_the_gain), "gain_as_mean"),
+    (drawn(multiplied), "scaled_as_made"),
     (drawn(xavier, ("up", "down")), "attention_untouched"),
     (drawn(xavier, ("q", "k", "v", "out")), "attention_untouched"),
     (drawn(xavier, bias=one_zero), "biases_of_one_number"),
@@ -1258,6 +1354,8 @@ GRADIENTS = [
     (lambda m, t: trained(m, t, reduction="none").norm(), "loss_summed_over_positions"),
     (lambda m, t: functional.cross_entropy(turned(m, t), following(t)), "loss_instead"),
     (by_nll_of_probabilities, "logarithm_forgotten"),
+    (measured(lambda m, t: m(t).mT, lambda t: t.roll(-1, 1)), "targets_rolled"),
+    (measured(turned, following, lambda m: gradient_of(m).abs().max()), "largest_entry"),
 ]
 
 
@@ -1290,6 +1388,11 @@ WRONG = [
     ("deep", deep_with_a_smaller_stream, "stream_divided"),
     ("deep", deep_with_norms_on_the_branches, "output_instead"),
     ("deep", deep_with_norms_before, "pre_instead"),
+    ("pre", pre_keeping(first=True, second=False), "normalised_stream_kept"),
+    ("pre", pre_keeping(first=False, second=True), "normalised_stream_kept"),
+    ("pre", pre_on_both_sides, "peri_instead"),
+    ("pre", pre_without_the_stream, "attention_alone_read"),
+    ("deep", deep_with_two, "alpha_fixed"),
     ("peri", peri_ending(without_outer_norm), "pre_in_second"),
     ("peri", peri_ending(without_inner_norm), "output_in_second"),
     ("peri", peri_ending(inside_out), "inner_and_outer_exchanged_in_second"),
@@ -1415,6 +1518,8 @@ def test_two_mistakes_are_both_named():
     found = named(pre_in_place_on_a_copy, "peri")
     assert set(found) == {"pre_instead", "first_two_norms_alone"}
     assert set(named(AllInAList, "model")) == {"blocks_in_a_list", "final_norm_not_learnt"}
+    found = {"scaled_stream_read", "alpha_in_the_first_alone"}
+    assert set(named(deep_scaled_at_the_beginning, "deep")) == found
 
 
 def test_a_norm_that_grows_hides_no_other_mistake():
@@ -1480,7 +1585,17 @@ FAILING = [
     ("post", lambda *a: None, "None instead of a result: y"),
     ("post", one_too_many, "IndexError: list index out of range"),
     ("constants", lambda n, m: {"encoder": alone(n), "decoder": alone(m)}, "ZeroDivisionError"),
-    ("constants", lambda n, m: alone(n + m), "Returned: result (tuple[2])"),
+    ("constants", lambda n, m: None, "None instead of a result: the keys, alpha of the decoder"),
+    (
+        "constants",
+        constants(lambda n: alone(n)[0], encoder, decoder),
+        "Returned: the keys (str), alpha of the decoder (float). Expected",
+    ),
+    (
+        "constants",
+        constants(lambda n: {"alpha": 1, "beta": 2}, encoder, decoder),
+        "The type of alpha of the decoder is dict instead of float",
+    ),
     ("gradient", no_gradient, "'NoneType' object has no attribute 'norm'"),
     ("gradient", lambda *a: None, "None instead of a result: the norm of the gradient"),
 ]
@@ -1496,13 +1611,6 @@ def test_the_constants_are_told_by_the_names_of_the_statement():
     text = judged(constants(without_a_root, encoder, decoder), "constants").explain()
     assert "n = 0 · m = 8" in text and "alpha of the decoder 4" in text
     assert "Right already" not in text and "looked at alone" not in text
-
-
-def test_weights_whose_mean_is_the_gain_are_not_right():
-    def answer(linear, gain):
-        nn.init.normal_(linear.weight, gain, math.sqrt(2 / sum(linear.weight.shape)))
-
-    assert not judged(drawn(answer), "init").passed
 
 
 # --- Ready-made answers, and parts ------------------------------------------------------------

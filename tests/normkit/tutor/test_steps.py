@@ -1,0 +1,35 @@
+"""The right values on the way to a result."""
+
+import numpy as np
+import pytest
+
+from normkit.tutor.judging import judge
+from normkit.tutor.mistakes import combine
+from normkit.tutor.observing import observe
+from normkit.tutor.steps import steps
+from normkit.tutor.tasks import find
+
+
+def of(answer, name):
+    task = find(name)
+    return steps(task, judge(observe(answer, task), task).first)
+
+
+def test_the_values_of_a_forward_pass_are_those_by_hand():
+    found = of(lambda x, gamma, beta, eps: x + 0.0, "layer_norm/forward")
+    assert list(found) == ["mean", "var", "xhat"]
+    np.testing.assert_allclose(found["mean"].ravel(), [0.2, 0.7 / 3])
+    np.testing.assert_allclose(found["xhat"][0], [0, -1.2238, 1.2238], atol=1e-4)
+
+
+def test_of_a_layer_in_two_modes_those_of_the_mode_that_differs_are_told():
+    torch = pytest.importorskip("torch")
+
+    class Wrong(combine("batch_norm/BatchNorm")):
+        def forward(self, x):
+            if self.training:
+                self.running_mean = self.running_mean - 5
+            return super().forward(x)
+
+    found = of(Wrong, "batch_norm/layer")
+    np.testing.assert_allclose(found["mean"].ravel(), [4, 5])
