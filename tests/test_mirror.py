@@ -29,3 +29,10 @@ def test_each_file_of_tests_has_its_module():
         modules = [TESTS.parent / name.with_name(m) for m in (stem, f"_{stem}")]  # one is private
         alone = any(m.is_dir() or m.with_suffix(".py").exists() for m in modules)
         assert alone != any(fnmatch(name.as_posix(), crossing) for crossing in SEVERAL), name
+
+
+def test_each_module_of_the_tutor_has_its_file():
+    modules = (TESTS.parent / "normkit/tutor").glob("*.py")
+    names = {path.name for path in (TESTS / "normkit/tutor").glob("test_*.py")}
+    left = {m.stem for m in modules if f"test_{m.name}" not in names}
+    assert left == {"__init__", "probes"}  # whose numbers all tasks try

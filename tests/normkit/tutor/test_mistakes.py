@@ -11,7 +11,7 @@ import pytest
 from normkit.tutor.judging import Trial, agree, distance, drawn, judge, trials
 from normkit.tutor.mistakes import catalogue, combine, mistakes_of, read, written
 from normkit.tutor.observing import Observation, run_probe
-from normkit.tutor.programs import Program, Stale, find_program, pattern
+from normkit.tutor.programs import Program, Stale, find_program
 from normkit.tutor.tasks import assignments, every_task
 from tests.normkit.tutor.table import TABLE, table
 
@@ -224,16 +224,6 @@ def goes_on(changed, source, mistake, task):
 
 
 # --- The notation -----------------------------------------------------------------------------
-
-
-def test_a_head_without_a_body_stands_for_the_head_alone():
-    assert [place.text for place in pattern(["if a:", "    b = 1", "else:"])] == [
-        "if a:",
-        "b = 1",
-        "else:",
-    ]
-    assert [place.text for place in pattern(["with no_grad():"])] == ["with no_grad():"]
-    assert [place.text for place in pattern(["@decorated"])] == ["@decorated"]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_the_values_of_a_forward_pass_are_those_by_hand():
 
 
 def test_of_a_layer_in_two_modes_those_of_the_mode_that_differs_are_told():
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
 
     class Wrong(combine("batch_norm/BatchNorm")):
         def forward(self, x):

@@ -1,0 +1,136 @@
+"""A verdict in words: what a student reads."""
+
+import numpy as np
+import wcwidth
+
+from normkit import diagnose
+from normkit.tutor.mistakes import combine, mistakes_of
+from normkit.tutor.wording import WIDTH, _wrap
+
+LAYER_NORM, BACKWARD = "layer_norm/layer_norm", "layer_norm/layer_norm_backward"
+RIGHT = combine(LAYER_NORM)
+WRONG = {m.name: combine(LAYER_NORM, m) for m in mistakes_of(LAYER_NORM)}
+
+
+def test_a_mistake_with_its_numbers_and_where_to_read(capsys, monkeypatch):
+    monkeypatch.setenv("NORMKIT_BOOK", "https://example.org/")
+    diagnose(WRONG["unbiased_variance"], "layer_norm/forward")
+    said = capsys.readouterr().out
+    assert "divides by n - 1" in said
+    assert "x = [[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]]" in said
+    assert "[[0, -0.9995, 0.9995], [1.1546, -0.5773, -0.5773]]" in said
+    assert "[[0, -1.2238, 1.2238], [1.414, -0.707, -0.707]]" in said
+    address = "https://example.org/en/layer_norm.html#ln-mistake-unbiased-variance"
+    assert said.strip().endswith(address)
+
+
+def test_two_mistakes_are_numbered(capsys):
+    two = [m for m in mistakes_of(LAYER_NORM) if m.name in ("no_eps", "gamma_forgotten")]
+    diagnose(combine(LAYER_NORM, *two), "layer_norm/forward")
+    said = capsys.readouterr().out
+    assert "1. " in said and "2. " in said
+    assert "eps is not used" in said and "gamma has no effect" in said
+
+
+def gradients(*of):
+    """The right gradients of layer normalisation, with a function of its own for some."""
+    right = combine(BACKWARD)
+
+    def answer(dy, x, gamma, eps):
+        return tuple(f(g) for f, g in zip(of, right(dy, x, gamma, eps), strict=True))
+
+    return answer
+
+
+def same(gradient):
+    return gradient
+
+
+def nothing(gradient):
+    return None
+
+
+def test_what_is_not_written_yet_hides_nothing_of_the_rest(capsys):
+    diagnose(gradients(same, nothing, nothing), "layer_norm/backward")
+    said = capsys.readouterr().out
+    assert "Right already: dx." in said and "None instead of a result: dgamma, dbeta." in said
+    assert "expected" not in said and "No mistake" not in said
+    diagnose(gradients(nothing, same, np.negative), "layer_norm/backward")
+    said = capsys.readouterr().out
+    assert "Right already: dgamma." in said and "None instead of a result: dx." in said
+    assert "dbeta" in said and "expected" in said
+
+
+MEAN_TERM = next(m for m in mistakes_of(BACKWARD) if m.name == "mean_term_dropped")
+
+
+def told(message, said):
+    return "".join(message.split()) in "".join(said.split())
+
+
+def test_a_mistake_is_named_beside_a_part_that_is_missing(capsys):
+    wrong = combine(BACKWARD, MEAN_TERM)
+    diagnose(lambda *given: (*wrong(*given)[:2], None), "layer_norm/backward")
+    said = capsys.readouterr().out
+    assert "Right already: dgamma." in said and "None instead of a result: dbeta." in said
+    assert told(MEAN_TERM.message, said) and "alone" not in said
+
+
+def test_one_result_is_explained_although_another_is_beyond_explanation(capsys):
+    def answer(*given):
+        dx, dgamma, dbeta = combine(BACKWARD, MEAN_TERM)(*given)
+        return dx, 17 * dgamma, dbeta
+
+    diagnose(answer, "layer_norm/backward")
+    said = capsys.readouterr().out
+    assert "Right already: dbeta." in said and "dx, looked at alone:" in said
+    assert told(MEAN_TERM.message, said) and "dgamma" not in said.split("alone:")[1]
+
+
+def test_an_input_changed_by_a_wrong_answer_is_told_with_it(capsys):
+    def in_place(x, gamma, beta, eps):
+        if x.dtype.kind == "f":
+            x -= x.mean(axis=-1, keepdims=True)
+        else:
+            x = x - x.mean(axis=-1, keepdims=True)
+        return gamma * x / np.sqrt(x.var(axis=-1, ddof=1, keepdims=True) + eps) + beta
+
+    diagnose(in_place, "layer_norm/forward")
+    said = capsys.readouterr().out
+    assert "divides by n - 1" in said and "Changed in place: x." in said
+
+
+def test_an_answer_that_was_not_begun_is_told_so(capsys):
+    def untouched(x, gamma, beta, eps):
+        raise NotImplementedError
+
+    diagnose(untouched, "layer_norm/forward")
+    said = capsys.readouterr().out
+    assert "put your own code in its place" in said and "exception" not in said
+
+
+def test_lines_end_between_chinese_characters_and_never_inside_a_name():
+    text = "方差要除以特征数，而不是特征数减一：" * 5 + " running_mean_of_the_layer 不变。"
+    lines = _wrap(text)
+    assert all(WIDTH - 6 < wcwidth.wcswidth(line) <= WIDTH + 2 for line in lines[:-1])
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert any("running_mean_of_the_layer" in line for line in lines)
+    assert not any(line[0] in "，。：" for line in lines)
+
+
+def test_small_differences_are_shown_with_enough_digits(capsys):
+    diagnose(lambda *a: RIGHT(*a) * (1 + 1e-5), "layer_norm/forward")
+    said = capsys.readouterr().out
+    ours, expected, *_ = (line.split()[1:] for line in said.splitlines() if line.startswith("  "))
+    assert ours != expected
+
+
+def test_a_large_array_is_shown_where_it_is_worst(capsys):
+    def answer(x, *rest):
+        y = RIGHT(x, *rest)
+        if y.shape == (5, 7):
+            y[3, 2] += 1
+        return y
+
+    diagnose(answer, "layer_norm/forward")
+    assert "y[3, 2]" in capsys.readouterr().out
