@@ -1,15 +1,12 @@
-"""Grades for Moodle and Canvas: read back as these programs read them, column by column."""
+"""Grades for an LMS: read back as such programs read them, column by column."""
 
 import csv
-import os
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 from nbgrader.api import Gradebook
 
-from classroom.exports import CanvasExporter, MoodleExporter
+from classroom.exports import CanvasExporter, ChineseExporter, MoodleExporter
 
 
 def fill(book):
@@ -27,14 +24,11 @@ def fill(book):
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory):
+def filled(alembic, tmp_path_factory):
     """The file of a gradebook: made once, because nbgrader takes seconds to make one."""
     file = tmp_path_factory.mktemp("grades") / "gradebook.db"
-    programs = Path(sys.executable).parent  # nbgrader calls alembic, which stands beside Python
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-        with Gradebook(f"sqlite:///{file}") as book:
-            fill(book)
+    with Gradebook(f"sqlite:///{file}") as book:
+        fill(book)
     return file
 
 
@@ -76,6 +70,17 @@ def test_canvas_has_its_columns_in_order_and_the_points_possible(gradebook, tmp_
     assert (ada["layer_norm"], ada["rms_norm"]) == ("17.46", "")
     assert (zu["Student"], zu["layer_norm"]) == ("祖, 冲之", "0")
     assert rows["zoe"]["Student"] == "zoe"
+
+
+def test_the_chinese_table_opens_in_excel_with_number_name_and_score(gradebook, tmp_path):
+    path = tmp_path / "chinese.csv"
+    ChineseExporter(to=str(path), assignment=["layer_norm"]).export(gradebook)
+    header, *rows = path.read_bytes().decode("utf-8").splitlines()
+    assert header == "\ufeff学号,姓名,成绩"
+    assert sorted(rows) == ["ada,Ada Lovelace,17.46", "chongzhi,祖冲之,0", "zoe,,"]
+    ChineseExporter(to=str(path)).export(gradebook)
+    header = path.read_text("utf-8-sig").splitlines()[0]
+    assert header == "学号,姓名,layer_norm,rms_norm"
 
 
 @pytest.mark.parametrize("exporter", [MoodleExporter, CanvasExporter])
