@@ -68,8 +68,8 @@ ATTRIBUTES = N_("{0} has no {1}: it is misspelt, or the other library has it, or
 OBJECT = N_("{0} is a layer made already: hand in its class, without brackets.")
 METHOD = N_("A function has no {0}: it must be called first, with brackets ().")
 UNPACK = N_(
-    "There are more or fewer values than names on the left of the equals sign. The number of axes "
-    "may vary: count them from the end, as in x.shape[-1]."
+    "There are more or fewer values than names on the left of the equals sign. If they are those "
+    "of x.shape: the number of axes may vary, so count them from the end, as in x.shape[-1]."
 )
 TENSOR = N_(
     "A function of PyTorch is given a {0}: in a NumPy task use the function of NumPy; elsewhere "
@@ -77,6 +77,14 @@ TENSOR = N_(
 )
 ONE_INDEX = N_("A list has one index at a time: make it an array first.")
 JOINED = N_("A sign + joins a {0}, and adds nothing up: make it an array first.")
+PLACES = N_(
+    "An index is a whole number. for v in x gives the values themselves, for i in range(len(x)) "
+    "their places."
+)
+BUILTIN = N_("Here {1} is the function of Python, which has no {0}: take np.{1}.")
+FIXED = N_(
+    "What was handed in cannot be changed: give the new value a name of its own, and return it."
+)
 NUMBER = N_("A whole number is needed here: take // instead of /, or int(...).")
 OPERANDS = N_("The operation {0} does not work between {1} and {2}.")
 ZERO = N_("Something is divided by 0.")
@@ -121,7 +129,7 @@ HANDED = N_(
 )
 SUBSCRIPT = N_("Square brackets follow a {0}, which has no entries.")
 ASSERTED = N_("An assertion in your own code fails.")
-KEY = N_("There is no key {0}.")
+KEY = N_("There is no key {0}. Keys in quotes are texts, others numbers.")
 INSTALL = N_("{0} is not installed here: pip install {0}")
 
 COMMON = (  # what an exception says, and what that means
@@ -161,6 +169,9 @@ COMMON = (  # what an exception says, and what that means
     (r"'(\w+)' object is not a class", OBJECT),
     (r"values to unpack|cannot unpack non-iterable", UNPACK),
     (r"(?:must be|expected) (?:a )?Tensor.*, (?:but got|not) (?:type )?([\w.]+)", TENSOR),
+    (r"only integers, slices|only integer tensors", PLACES),
+    (r"'(axis|keepdims)' is an invalid keyword argument for (\w+)\(\)", BUILTIN),
+    (r"can't set attribute|has no setter|readonly attribute", FIXED),
     (r"list indices must be integers or slices, not tuple", ONE_INDEX),
     (r"can only concatenate (list|tuple)", JOINED),
     (r"float\d*' object cannot be interpreted as an integer|or a single integer, got", NUMBER),

@@ -151,7 +151,7 @@ def _told(verdict: Verdict, _: Translate) -> list[str]:
     if found.what in ("shape", "dtype"):
         facts |= {key: getattr(facts[key], found.what) for key in ("came", "expected")}
     if found.what == "results":
-        facts |= {key: _kinds(facts[key], _) for key in ("came", "expected")}
+        facts |= _parted(found.came, found.expected, _)
     told = found.what in SENTENCES and not verdict.mistakes  # whose messages say it
     told |= found.what not in {*NUMBERS, "modified"}
     if found.what == "statistics":
@@ -175,6 +175,16 @@ def _steps(verdict: Verdict, _: Translate) -> list[str]:
 def _printed(verdict: Verdict, _: Translate) -> list[str]:
     printed = verdict.seen.printed.splitlines()
     return [_(PRINTED), *(f"  {line}" for line in printed)] if printed else []
+
+
+def _parted(came: Mapping[str, str], due: Mapping[str, str], _: Translate) -> dict[str, str]:
+    """What was returned and what was to be; of one result in place of several, the rest is ours."""
+    both = came.items() & due.items() if "result" in came else set[tuple[str, str]]()
+    sides = {"came": came.items() - both, "expected": due.items() - both}
+    return {
+        side: _kinds({k: v for k, v in of.items() if (k, v) in sides[side]}, _)
+        for side, of in (("came", came), ("expected", due))
+    }
 
 
 def _kinds(results: Mapping[str, str], _: Translate) -> str:

@@ -28,12 +28,12 @@ def _use_backward(answer, dy, x, num_groups, gamma, eps) -> Named:
 def _raised(answer, *arguments) -> str:
     """The name of the exception; a subclass of ValueError will do under its name."""
     try:
-        answer(*arguments)
+        result = answer(*arguments)
     except ValueError:
         return ValueError.__name__
     except Exception as error:
         return type(error).__name__
-    return "-"
+    return "-" if isinstance(result, np.ndarray) else f"return {type(result).__name__}"
 
 
 # --- Probes -----------------------------------------------------------------------------------
@@ -190,16 +190,22 @@ MORE_NORMS = {
 def _use_identities(answer, x=None, norm="") -> Named:
     numbers, groups_like = answer() if callable(answer) else answer  # as the program does
     if x is None:
-        numbers = _by_name(numbers)
+        numbers = _by_name(numbers, NORMS)
         yield from ((f"numbers[{name!r}]", _whole(numbers.get(name))) for name in NORMS)
     else:
         call = f"groups_like({norm}, group_norm, x)"
         yield call, _whole(groups_like({**NORMS, **MORE_NORMS}[norm], group_norm, x))
 
 
-def _by_name(predictions) -> dict:
-    """The predictions, if they are a dictionary still."""
+def _by_name(predictions, names) -> dict:
+    """The predictions, if they are a dictionary still, and not under names of one's own."""
     if isinstance(predictions, dict):
+        missing = [name for name in names if predictions.get(name) is None]
+        others = [name for name in predictions if name not in names]
+        if missing and others:
+            raise LookupError(
+                f"There is no prediction for {missing[0]!r}, but one for {others[0]!r}."
+            )
         return predictions
     kind = type(predictions).__name__
     raise TypeError(f"Leave the predictions a dictionary, a value for each name: this is a {kind}.")
@@ -292,7 +298,7 @@ FIFTH = {"example_4_minus_0": _minus(4, 0)}  # for a batch that has a fifth
 def _use_batch(answer, x=None, norm="") -> Named:
     predictions, independent = answer() if callable(answer) else answer
     if x is None:
-        predictions = _by_name(predictions)
+        predictions = _by_name(predictions, BATCHED)
         yield from ((f"predictions[{name!r}]", predictions.get(name)) for name in BATCHED)
     else:
         norms = {**BATCHED, **MORE_BATCHED, **SEEING, **FIFTH}

@@ -14,12 +14,24 @@ from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
 ROWS = [[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]]
 
 
+def usual_eps(answer, eps: float) -> tuple[float, ...]:
+    """The last argument: none where eps is 1e-5, which must be the default of the answer.
+
+    An answer without a default, or with None, as the functions of the package, is always given it.
+    """
+    try:
+        default = signature(answer).parameters["eps"].default
+    except (KeyError, TypeError, ValueError):  # no eps, or not a function of Python
+        return (eps,)
+    return () if eps == 1e-5 and isinstance(default, float) else (eps,)
+
+
 def _use_forward(answer, x, gamma, beta, eps) -> Named:
-    yield "y", answer(x, gamma, beta, eps)
+    yield "y", answer(x, gamma, beta, *usual_eps(answer, eps))
 
 
 def _use_backward(answer, dy, x, gamma, eps) -> Named:
-    yield from parts(answer(dy, x, gamma, eps), "dx", "dgamma", "dbeta")
+    yield from parts(answer(dy, x, gamma, *usual_eps(answer, eps)), "dx", "dgamma", "dbeta")
 
 
 def _use_gradients(*wanted: str) -> Callable[..., Named]:
@@ -108,7 +120,7 @@ CHANGES = {
 
 # More changes and norms, on which the usual wrong experiments fail
 PLAIN = {
-    "nothing": lambda x: x,
+    "nothing": np.copy,
     "add_a_little": lambda x: x + 0.05 * np.eye(*x.shape),
     "subtract_one": lambda x: x - 1,
     "absolute": np.abs,
@@ -130,6 +142,7 @@ NORMS = {
     "centring": lambda x: x - x.mean(axis=-1, keepdims=True),
     "identity": lambda x: x,
     "absolute": np.abs,
+    "squares": np.square,  # which is another when applied twice
 }
 
 
@@ -158,6 +171,7 @@ def _invariance_probes(rng):
     small = {"norm": "layer_norm", "change": "scale_tokens", "x": tokens(rng, 4, 5) * 1e-3}
     partly = "move_first_token", "move_last_token", "move_last_feature", "reverse_tokens"
     moved = [{"norm": "identity", "change": c, "x": tokens(rng, 4, 5)} for c in partly]
+    moved.append({"norm": "squares", "change": "negate_tokens", "x": tokens(rng, 4, 5)})
     return [
         Probe(N_("your predictions"), {}),
         *(Probe(N_("a random x"), g) for g in given),
@@ -176,7 +190,7 @@ add(
         reference="normkit.functions:layer_norm",
         probes=probes("x gamma beta", (ROWS, [1, 1, 1], [0, 0, 0]), (ROWS, [1, 2, 3], [0, 0, 1])),
         rows=("y",),
-        pairs=400,  # in NumPy they are soon tried
+        pairs=450,  # in NumPy they are soon tried
     ),
     Task(
         "layer_norm/layer",

@@ -7,6 +7,7 @@ import numpy as np
 
 from normkit.messages import N_
 from normkit.tutor.by_hand import READY_MADE
+from normkit.tutor.layer_norm.tasks import usual_eps
 from normkit.tutor.probes import WORKED, probes, token_probe, token_probes, tokens
 from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
 
@@ -15,15 +16,15 @@ TENFOLD = N_("the result when rms_norm returns ten times as much")
 
 
 def _use_forward(answer, x, gamma, eps) -> Named:
-    yield "y", answer(x, gamma, eps)
+    yield "y", answer(x, gamma, *usual_eps(answer, eps))
 
 
 def _use_partial(answer, x, gamma, p, eps) -> Named:
-    yield "y", answer(x, gamma, p, eps)
+    yield "y", answer(x, gamma, p, *usual_eps(answer, eps))
 
 
 def _use_half(answer, x, gamma, eps) -> Named:
-    y = answer(x, gamma, eps)
+    y = answer(x, gamma, *usual_eps(answer, eps))
     yield "y", y
     yield "y.dtype == x.dtype", y.dtype == x.dtype
 
@@ -49,7 +50,8 @@ def _use_pair(*names: str) -> Callable[..., Named]:
     return use
 
 
-_use_backward = _use_pair("dx", "dgamma")
+def _use_backward(answer, eps, **given) -> Named:
+    yield from parts(answer(*given.values(), *usual_eps(answer, eps)), "dx", "dgamma")
 
 
 def _use_gradient(wanted: str) -> Callable[..., Named]:

@@ -228,6 +228,7 @@ def _welford_probes(rng) -> list[Probe]:
 
 def _merge_probes(rng) -> list[Probe]:
     worked, whole, far = np.array([1.0, 3, 5, 7]), _columns(rng, 7, 4), _far(rng, 64)
+    one = DIGITS.inputs["x"][1:]  # 1e-8 beside n is seen there, and float32
     return [
         Probe(name, {"a": x[:cut], "b": x[cut:]}, 0.02 if x is far else 1e-6, rough=x is far)
         for name, x, cut in (
@@ -240,7 +241,7 @@ def _merge_probes(rng) -> list[Probe]:
             (N_("two chunks without values"), whole[:0], 0),
             (FAR, far, 16),
         )
-    ]
+    ] + [Probe(DIGITS.name, {"a": one, "b": 3 * one}, DIGITS.tolerance)]
 
 
 def _limit_probes(rng) -> list[Probe]:

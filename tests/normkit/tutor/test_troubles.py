@@ -2,6 +2,7 @@
 
 import re
 import string
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from normkit.tutor.states import new
 from normkit.tutor.troubles import COMMON, meaning
 
 x, t = np.ones((2, 3)), torch.ones(2, 3, requires_grad=True)
+
+
+Chunk = namedtuple("Chunk", "n")
 
 
 class Scale(torch.nn.Module):
@@ -86,6 +90,9 @@ RAISED = {
     "METHOD": [lambda: np.mean.__get__(x).var, lambda: endless.shape],
     "UNPACK": [lambda: [0 for n, d in [x.shape[:1]]], lambda: [0 for n, d in [1]]],
     "TENSOR": [lambda: torch.mean(x), lambda: torch.cat([x])],
+    "PLACES": [lambda: [x[i] for i in x[0]]],
+    "BUILTIN": [lambda: sum(x, axis=0), lambda: max(x, keepdims=True)],
+    "FIXED": [lambda: setattr(slice(1), "start", 2), lambda: setattr(Chunk(1), "n", 2)],
     "ONE_INDEX": [lambda: x.tolist()[0, 0]],
     "JOINED": [lambda: [1] + 1],
     "NUMBER": [lambda: range(3 / 1), lambda: np.zeros(4 / 2)],

@@ -172,7 +172,8 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "rows",
             "forward",
             "first_axis_only sequences_forgotten statistics_on_last_axis gamma_on_last_axis "
-            "channels_last reshaped_to_rows one_statistic_on_last_axis",
+            "channels_last reshaped_to_rows one_statistic_on_last_axis "
+            "instance_norm_of_images variance_within_examples",
         ),
         (
             "statistics",
@@ -181,7 +182,8 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "beta_forgotten beta_before_gamma unbiased_variance sum_of_squares one_pass_variance "
             "mean_of_squares brackets_forgotten "
             "running_in_training old_running_in_training not_divided deviations_not_squared "
-            "statistic_of_whole_array gamma_and_beta_exchanged root_multiplied",
+            "statistic_of_whole_array gamma_and_beta_exchanged root_multiplied "
+            "variance_within_examples instance_norm_of_images",
         ),
         (
             "backward_inference",
@@ -197,7 +199,7 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "means_over_examples "
             "divided_by_everything mean_term_added one_sum_instead_of_mean r_forgotten "
             "r_forgotten_in_a_path power_of_r x_for_deviation eps_forgotten_in_dvar "
-            "direct_term_dropped",
+            "direct_term_dropped variance_within_examples r_twice",
         ),
     ],
 )

@@ -526,6 +526,27 @@ def each_image(x, gamma, beta, eps):
     return (x - mean) * (var + eps) ** -0.5 * wide(gamma, x) + wide(beta, x)
 
 
+def each_image_and_rows(x, gamma, beta, eps):
+    over = 0 if x.ndim == 2 else axes(x)[1:]
+    mean, var = x.mean(over, keepdims=True), x.var(over, keepdims=True)
+    return wide(gamma, x) * (x - mean) / np.sqrt(var + eps) + wide(beta, x)
+
+
+def left_too_early(x, gamma, beta, eps):
+    y = np.zeros(x.shape, gamma.dtype)
+    for c in range(x.shape[1]):
+        y[:, c] = gamma[c] * (x[:, c] - x[:, c].mean()) / np.sqrt(x[:, c].var() + eps) + beta[c]
+        return y
+
+
+def averaged_variances(x, gamma, beta, eps):
+    """The means and variances of the images, averaged over the images."""
+    mean, var = x.mean(0), x.var(0)
+    if x.ndim > 2:
+        mean, var = x.mean(axes(x)[1:]).mean(0), x.var(axes(x)[1:]).mean(0)
+    return wide(gamma, x) * (x - wide(mean, x)) / np.sqrt(wide(var, x) + eps) + wide(beta, x)
+
+
 def keep(x):
     return x.mean(axes(x), keepdims=True)
 
@@ -557,6 +578,9 @@ FORWARD = [
     (not_reshaped, ["gamma_on_last_axis"]),
     (flattened, ["reshaped_to_rows"]),
     (each_image, ["instance_norm_instead"]),
+    (each_image_and_rows, ["instance_norm_of_images"]),
+    (averaged_variances, ["variance_within_examples"]),
+    (left_too_early, ["first_channel_alone"]),
     (lambda *a: mean_and_std(*a, ddof=1, keepdims=True), ["unbiased_variance"]),
     (
         lambda x, g, b, eps: (x - x.mean()) * wide(g, x) / np.sqrt(x.var() + eps) + wide(b, x),
@@ -652,6 +676,10 @@ RUN = [
     (
         updated(var=lambda old, s2, m, mom: (1 - mom) * old + mom * s2 * (m / (m - 1)) ** 2),
         ["corrected_twice"],
+    ),
+    (
+        updated(var=lambda old, s2, m, mom: ((1 - mom) * old + mom * s2) * m / (m - 1)),
+        ["sum_corrected"],
     ),
     (lambda *a: updated()(*a)[::2] + updated()(*a)[1:2], ["statistics_returned_in_reverse"]),
     (kept_axes, ["running_keeps_axes"]),
@@ -752,6 +780,13 @@ class CountsToo(Shared):
     def update(self, mean, var, x):
         self.num_batches_tracked += 1
         super().update(mean, var, x)
+
+
+class NoStatistics(Shared):
+    """The buffers are not made at all."""
+
+    def make_statistics(self, channels):
+        self.register_buffer("num_batches_tracked", torch.tensor(0))
 
 
 class NoShare(Shared):
@@ -931,6 +966,7 @@ LAYERS = [
     (Graph, ["graph_kept"]),
     (Everything, ["batch_statistics_detached"]),
     (ShareTwice, ["share_called_twice"]),
+    (NoStatistics, ["statistics_not_registered"]),
     (CountsToo, ["counted_twice"]),
     (NoShare, ["batches_not_counted", "no_plain_average"]),
     (Plain, ["statistics_not_registered"]),
@@ -1031,6 +1067,8 @@ BACK = [
     (slip(order=(0, 2, 1)), ["parameters_returned_in_reverse"]),
     (slip(order=(1, 2, 0)), ["dx_returned_last"]),
     (slip(dx=lambda *a: closed(*a, factor=1)), ["r_forgotten"]),
+    (slip(dx=lambda r, *a: closed(r, *a, factor=r * r)), ["r_twice"]),
+    (slip(dx=lambda r, *a: r * closed(r, *a)), ["r_twice"]),
     (slip(dx=lambda *a: closed(*a, over_examples, over_examples)), ["means_over_examples"]),
     (slip(dx=lambda r, dxhat, xhat, t: closed(r, dxhat, xhat, not t)), ["modes_exchanged_in_dx"]),
     (

@@ -952,6 +952,73 @@ def whatever_has_the_attribute(norm, dyt, alpha_init):
     return layer
 
 
+def width_of(read):
+    """The width is read off the weight, which a norm need not have."""
+
+    def put(norm, dyt, alpha_init):
+        read(norm.weight)
+        return exchanged(norm, dyt, alpha_init)
+
+    return recursion(put)
+
+
+def one_layer_for_each_width(model, dyt, alpha_init=0.5):
+    layers = {}
+
+    def put(norm, dyt, alpha_init):
+        layer = layers.setdefault(norm.normalized_shape, bare(norm, dyt, alpha_init))
+        for name, parameter in norm.named_parameters():
+            setattr(layer, name, parameter)
+        return layer
+
+    return recursion(put)(model, dyt, alpha_init)
+
+
+def cut_at_the_last_dot(model, dyt, alpha_init=0.5):
+    for path, norm in named_list(model):
+        if isinstance(norm, KINDS):
+            parent, name = path.rsplit(".", 1)
+            setattr(model.get_submodule(parent), name, exchanged(norm, dyt, alpha_init))
+    return model
+
+
+REPLACED_OTHERWISE = [
+    ("absent_weight_read", width_of(lambda weight: weight.shape[0])),
+    ("absent_weight_read", width_of(lambda weight: weight.numel())),
+    ("absent_weight_read", width_of(len)),
+    ("one_layer_for_all", one_layer_for_each_width),
+    ("path_without_dot", cut_at_the_last_dot),
+]
+
+
+@pytest.mark.parametrize(("name", "answer"), REPLACED_OTHERWISE)
+def test_norms_replaced_wrongly_in_other_ways_are_named(name, answer):
+    assert named(answer, "dyt/replace") == [name]
+
+
+def test_parameters_made_in_forward_are_named():
+    class MadeAnew(torch.nn.Module):
+        def __init__(self, features, alpha_init=0.5):
+            super().__init__()
+            self.alpha = torch.nn.Parameter(torch.full((1,), alpha_init))
+
+        def forward(self, x):
+            self.weight = torch.nn.Parameter(torch.ones(x.shape[-1]))
+            self.bias = torch.nn.Parameter(torch.zeros(x.shape[-1]))
+            return self.weight * torch.tanh(self.alpha * x) + self.bias
+
+    assert named(MadeAnew, "dyt/layer") == ["made_in_forward"]
+
+
+def test_dy_may_be_forgotten_in_all_but_dbeta():
+    def answer(dy, x, alpha, gamma):
+        t, over = np.tanh(alpha * x), tuple(range(x.ndim - 1))
+        u = gamma * (1 - t**2)
+        return alpha * u, (u * x).sum(), t.sum(over), dy.sum(over)
+
+    assert named(answer, "dyt/backward") == ["dy_forgotten"]
+
+
 def test_weights_of_none_are_named():
     names = named(recursion(whatever_has_the_attribute), "dyt/replace")
     assert names == ["absent_weight_read", "bias_of_rms_norm"]

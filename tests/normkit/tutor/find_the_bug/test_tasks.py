@@ -818,9 +818,23 @@ def alpha_above_one(function):
     assert function(0, 8)["decoder"][0] > 1
 
 
+def mixed_by_halves(function):
+    x, one = np.array([[1.0], [3], [5], [7]]), np.ones(1)
+    _y, mean, var = function(x, one, 0 * one, 0 * one, one, momentum=0.5)
+    assert np.allclose(mean, 2) and np.allclose(var, 0.5 + 10 / 3)
+
+
+def old_like_the_batch(function):
+    x, one = np.array([[1.0], [3], [5], [7]]), np.ones(1)
+    _y, mean, var = function(x, one, 0 * one, 4 * one, 20 / 3 * one, momentum=0.3)
+    assert np.allclose(mean, 4) and np.allclose(var, 20 / 3)
+
+
 @pytest.mark.parametrize(
     ("bug", "test", "name"),
     [
+        ("running_batch_norm", mixed_by_halves, "momentum_one_half"),
+        ("running_batch_norm", old_like_the_batch, "momentum_one_half"),
         ("layer_norm", lone_vector, "lone_token"),
         ("batch_norm", one_row, "lone_row"),
         ("batch_norm_layer", updated_once, "evaluation_forgotten"),
@@ -859,8 +873,17 @@ def without_argument():
     assert True
 
 
+def given_a_list(function):
+    assert np.allclose(function(X.tolist(), ONE, ZERO), Y, atol=1e-3)
+
+
 @pytest.mark.parametrize(
-    ("test", "error"), [(misspelt, "NameError"), (without_argument, "argument")]
+    ("test", "error"),
+    [
+        (misspelt, "NameError"),
+        (without_argument, "argument"),
+        (given_a_list, "no attribute 'mean'"),
+    ],
 )
 def test_an_error_of_the_test_is_told(test, error):
     task = "find_the_bug/layer_norm_test"

@@ -571,6 +571,18 @@ def test_another_exception_is_named(error):
     assert named(answer, "group_instance_norm/forward") == ["another_exception"]
 
 
+@pytest.mark.parametrize(
+    "returned", [ValueError, ValueError("C % G"), "3 groups do not divide 7", None]
+)
+def test_an_error_that_is_returned_is_named(returned):
+    def answer(x, num_groups, gamma, beta, eps):
+        if x.shape[1] % num_groups:
+            return returned
+        return reshape(x, num_groups, gamma, beta, eps)
+
+    assert named(answer, "group_instance_norm/forward") == ["error_returned"]
+
+
 @pytest.mark.parametrize("name", FORWARD)
 def test_a_wrong_forward_pass_is_named(name):
     assert named(FORWARD[name], "group_instance_norm/forward") == [name]
@@ -643,6 +655,18 @@ BACKWARD |= {
         g * dy - r * (mean(g * dy) + xhat * mean(g * dy * xhat))
     ),
     "direct_term_dropped": lambda dy, xhat, r, g: -r * (mean(g * dy) + xhat * mean(g * dy * xhat)),
+}
+
+
+def batch_mean(a):
+    return a.mean((0, -1), keepdims=True)
+
+
+BACKWARD |= {
+    "r_twice": lambda dy, xhat, r, g: r * r * (g * dy - mean(g * dy) - xhat * mean(g * dy * xhat)),
+    "two_means_over_batch": lambda dy, xhat, r, g: (
+        r * (g * dy - batch_mean(g * dy) - xhat * batch_mean(g * dy * xhat))
+    ),
 }
 
 
@@ -767,6 +791,26 @@ def reversed_divisor(norm, group_norm, x):
     return next((n for n in numbers if np.allclose(group_norm(x, n), norm(x))), 0)
 
 
+def caught(norm, group_norm, x):
+    """The first refusal ends the search."""
+    try:
+        for number in range(1, x.shape[1] + 1):
+            if np.allclose(group_norm(x, number), norm(x)):
+                return number
+    except ValueError:
+        return 0
+    return 0
+
+
+def broken_off(norm, group_norm, x):
+    for number in range(1, x.shape[1] + 1):
+        if x.shape[1] % number:
+            break
+        if np.allclose(group_norm(x, number), norm(x)):
+            return number
+    return 0
+
+
 @pytest.mark.parametrize(
     ("name", "search"),
     [
@@ -786,6 +830,13 @@ def reversed_divisor(norm, group_norm, x):
         ("nothing_found", lambda norm, group_norm, x: 0),
         ("return_in_loop", gives_up),
         ("divisor_reversed", reversed_divisor),
+        ("refusal_ends_search", caught),
+        ("refusal_ends_search", broken_off),
+        ("zero_tried", searching(lambda a, b, x: np.allclose(a, b), range)),
+        (
+            "zero_tried",
+            searching(lambda a, b, x: np.allclose(a, b), lambda channels: range(channels + 1)),
+        ),
     ],
 )
 def test_a_wrong_search_is_named(name, search):
@@ -898,6 +949,19 @@ def test_predictions_that_are_no_dictionary_are_explained():
         assert "Leave the predictions a dictionary" in said
 
 
+def test_a_misspelt_name_of_a_prediction_is_told():
+    for task, predictions, answer in (
+        ("identities", PREDICTIONS, GROUPS_LIKE),
+        ("batch", INDEPENDENT, EXPERIMENT),
+    ):
+        first, *others = predictions
+        misspelt = {first + "s": 0} | {name: predictions[name] for name in others}
+        task = f"group_instance_norm/{task}"
+        assert repr(first + "s") in judge(observe((misspelt, answer), task), task).explain()
+        more = predictions | {"another": 0}
+        assert judge(observe((more, answer), task), task).passed
+
+
 @pytest.mark.parametrize(
     ("name", "experiment"),
     [
@@ -925,6 +989,11 @@ def test_predictions_that_are_no_dictionary_are_explained():
         ("first_example_tested", first_only),
         ("examples_permuted", permuted),
         ("examples_repeated", repeated),
+        ("halves_compared", halves),
+        (
+            "halves_compared",
+            lambda norm, x: np.allclose(norm(x[: len(x) // 2]), norm(x)[: len(x) // 2]),
+        ),
         ("last_example_changed", last_changed),
         ("always_independent", lambda norm, x: True),
         ("answer_inverted", lambda norm, x: not others_replaced(norm, x)),
@@ -972,8 +1041,8 @@ detached_statistics direct_term_dropped eps_forgotten_in_dvar exact_projection f
 factor_two_lost gamma_forgotten_in_dx gamma_forgotten_in_mean gamma_forgotten_in_product
 gamma_outside_group_means gamma_twice_in_dx group_size_miscounted mean_term_added
 mean_term_dropped means_of_batch_norm means_of_everything one_sum_instead_of_mean power_of_r
-product_mean_without_xhat product_with_x r_forgotten r_forgotten_in_a_path sums_instead_of_means
-x_for_deviation xhat_term_added xhat_term_dropped
+product_mean_without_xhat product_with_x r_forgotten r_forgotten_in_a_path r_twice
+sums_instead_of_means two_means_over_batch x_for_deviation xhat_term_added xhat_term_dropped
 """
 PARAMETERS_ALONE = """
 dbeta_with_gamma dgamma_with_gamma dgamma_with_x dgamma_without_xhat gradients_averaged
@@ -986,7 +1055,7 @@ def test_a_part_knows_what_cannot_show_in_it():
     missing = mistakes_in("forward") - mistakes_in("images")
     assert missing == {
         *("images_only", "remainder_ignored", "assert_for_error", "one_pass_variance"),
-        *("parameters_shaped_for_images", "another_exception"),
+        *("parameters_shaped_for_images", "another_exception", "error_returned"),
     }
     assert not mistakes_in("forward") - mistakes_in("shapes")
     assert mistakes_in("backward") - mistakes_in("dgamma_dbeta") == set(DX_ALONE.split())

@@ -126,6 +126,10 @@ def for_rows(x, gamma, beta, eps):
 
 
 FORWARD = {
+    "root_inverted": [lambda x, g, b, eps: g * (x - mean(x)) * np.sqrt(std(x) ** 2 + eps) + b],
+    "other_default": [
+        lambda x, g, b, eps=1e-6: g * (x - mean(x)) / np.sqrt(std(x) ** 2 + eps) + b,
+    ],
     "loop_over_first_axis": [
         lambda x, g, b, eps: np.stack([g * (t - t.mean()) / np.sqrt(t.var() + eps) + b for t in x]),
         over_rows(np.zeros_like),
@@ -182,7 +186,8 @@ FORWARD = {
     "root_taken_twice": [lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(std(x) + eps) + b],
     "variance_squared": [lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(std(x) ** 4 + eps) + b],
     "deviations_not_squared": [
-        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(mean(x - mean(x)) + eps) + b
+        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(mean(x - mean(x)) ** 2 + eps) + b,
+        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(mean(x - mean(x)) + eps) + b,
     ],
     "eps_added_to_quotient": [lambda x, g, b, eps: g * ((x - mean(x)) / std(x) + eps) + b],
     "other_fixed_eps": [
@@ -238,6 +243,12 @@ def part_along(a, xhat):
 
 
 BACKWARD = {
+    "y_for_xhat": lambda dy, xhat, r, g: (
+        r * (dy * g - mean(dy * g) - g * xhat * mean(dy * g * g * xhat))
+    ),
+    "brackets_forgotten_in_dx": lambda dy, xhat, r, g: (
+        r * dy * g - mean(dy * g) - xhat * mean(dy * g * xhat)
+    ),
     "means_of_everything: both": lambda dy, xhat, r, g: (
         r * (dy * g - (dy * g).mean() - xhat * (dy * g * xhat).mean())
     ),
@@ -455,6 +466,9 @@ LAYERS = (
 )
 PREDICTED = combine("layer_norm/layer_norm_invariance")()[0]
 UNCHANGED = {
+    "output_normalised_again": lambda norm, change, x: np.allclose(norm(x), norm(change(norm(x)))),
+    "changed_input_without_norm": lambda norm, change, x: np.allclose(norm(x), change(x)),
+    "always_false: is": lambda norm, change, x: norm(change(x)) is norm(x),
     "rise_without_abs: up": lambda norm, change, x: bool((norm(change(x)) - norm(x)).max() < 1e-6),
     "rise_without_abs: down": lambda norm, change, x: np.all(norm(x) - norm(change(x)) < 1e-8),
     "part_compared: the first token": lambda norm, change, x: np.allclose(

@@ -1359,6 +1359,55 @@ GRADIENTS = [
 ]
 
 
+def plain(v):
+    return (v - v.mean(-1, keepdims=True)) / (v.var(-1, keepdims=True) + 1e-5) ** 0.5
+
+
+def post_with_a_plain_norm(x, attention, feed_forward, norms):
+    u = plain(x + attention(x))
+    return plain(u + feed_forward(u))
+
+
+def pre_with_a_plain_norm(x, attention, feed_forward, norms):
+    u = x + attention(plain(x))
+    return u + feed_forward(plain(u))
+
+
+def deep_with_a_plain_norm(x, attention, feed_forward, norms, alpha):
+    u = plain(alpha * x + attention(x))
+    return plain(alpha * u + feed_forward(u))
+
+
+def deep_with_an_average(x, attention, feed_forward, norms, alpha):
+    for norm, branch in zip(norms, (attention, feed_forward), strict=True):
+        x = norm(alpha * x + (1 - alpha) * branch(x))
+    return x
+
+
+def pre_with_x_in_both_sums(x, attention, feed_forward, norms):
+    u = x + attention(norms[0](x))
+    return x + u + feed_forward(norms[1](u))
+
+
+def peri_normalised_at_last(x, attention, feed_forward, norms):
+    u = x + norms[1](attention(norms[0](x)))
+    return norms[3](u + feed_forward(norms[2](u)))
+
+
+def peri_normalised_at_first(x, attention, feed_forward, norms):
+    u = norms[1](x + attention(norms[0](x)))
+    return u + norms[3](feed_forward(norms[2](u)))
+
+
+def factors_inside(n, m):
+    return (0.81 * n**4 * m) ** (1 / 16), (0.87 * n**4 * m) ** (-1 / 16)
+
+
+def capital_keys(n, m):
+    pairs = constants(alone, encoder, decoder)(n, m)
+    return {side.title(): pair for side, pair in pairs.items()}
+
+
 WRONG = [
     ("post", post_from_the_notes, "nested_residuals"),
     ("post", pre_in_place_on_a_copy, "pre_instead"),
@@ -1492,6 +1541,15 @@ WRONG = [
     ("gradient", clipped, "all_parameters"),
     *(("gradient", answer, name) for answer, name in GRADIENTS),
     *FIRST,
+    ("post", post_with_a_plain_norm, "norms_without_effect"),
+    ("pre", pre_with_a_plain_norm, "norms_without_effect"),
+    ("deep", deep_with_a_plain_norm, "norms_without_effect"),
+    ("deep", deep_with_an_average, "weights_with_the_sum_one"),
+    ("pre", pre_with_x_in_both_sums, "input_added_again"),
+    ("peri", peri_normalised_at_last, "sum_normalised_in_one"),
+    ("peri", peri_normalised_at_first, "sum_normalised_in_one"),
+    ("constants", constants(alone, factors_inside, decoder), "encoder_factors_inside_power"),
+    ("constants", capital_keys, "keys_with_capitals"),
     ("pre", attention_copied, "one_branch_twice"),
     ("pre", pre_in_place, "changed_in_place"),
     ("deep", deep_in_place, "changed_in_place"),

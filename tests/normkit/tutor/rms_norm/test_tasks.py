@@ -897,6 +897,36 @@ WRITTEN = [
 ]
 
 
+def squared_in_the_view(x, gamma, p, eps=1e-5):
+    first = x[..., : math.ceil(p * x.shape[-1])]
+    first *= first
+    return gamma * x / np.sqrt(mean(first) + eps)
+
+
+def without_the_first(x, gamma, p, eps=1e-5):
+    return gamma * x / rms(x[..., 1 : math.ceil(p * x.shape[-1])], eps)
+
+
+WRITTEN += [
+    ("rms_norm/forward", "other_default", lambda x, gamma, eps=1e-6: gamma * x / rms(x, eps)),
+    (
+        "rms_norm/forward",
+        "rms_of_all",
+        lambda x, gamma, eps: gamma * x / np.sqrt(np.linalg.norm(x) ** 2 / x.shape[-1] + eps),
+    ),
+    ("rms_norm/partial", "view_changed_in_place", squared_in_the_view),
+    ("rms_norm/partial", "one_feature_off", without_the_first),
+    (
+        "rms_norm/layer_norm",
+        "sum_subtracted",
+        lambda x, g, b, eps, norm: norm(x - x.sum(axis=-1, keepdims=True), g, eps) + b,
+    ),
+    ("rms_norm/fold", "weight_returned_transposed", lambda w, c, g, b: (w.T * g, c + w @ b)),
+    ("rms_norm/fold", "beta_summed_to_one_number", lambda w, c, g, b: (w * g, c + np.sum(w * b))),
+    ("rms_norm/fold", "beta_summed_to_one_number", lambda w, c, g, b: (w * g, c + b.sum())),
+]
+
+
 @pytest.mark.parametrize(("task", "name", "answer"), WRITTEN)
 def test_a_wrong_answer_is_named(task, name, answer):
     assert named(answer, task) == [name]

@@ -836,7 +836,46 @@ def test_a_wrong_answer_is_named(task, name):
     assert named(WRONG[task][name], task) == [name]
 
 
+def returned_in_the_loop_over_squares(x):
+    total = 0
+    for value in x:
+        total = total + (value - x.mean(0)) ** 2
+        return total / len(x)
+
+
+def in_integers(x):
+    """Both sums are divided with //."""
+    mean = sum(x) // len(x)
+    return sum((value - mean) ** 2 for value in x) // len(x)
+
+
+def as_other_numbers(x):
+    """view converts nothing."""
+    c = x.view(np.result_type(x, np.float32))
+    return ((c - c.mean(0)) ** 2).mean(0)
+
+
+def none_for_nothing(a, b):
+    if a.n + b.n > 0:
+        return unpacked(a, b)
+
+
+def eps_beside_n(eps):
+    def answer(a, b):
+        n, delta = a.n + b.n, b.mean - a.mean
+        mean = a.mean + delta * b.n / (n + eps)
+        return n, mean, a.m2 + b.m2 + delta**2 * a.n * b.n / (n + eps)
+
+    return answer
+
+
 OTHERWISE = [
+    ("stability/two_pass", "first_square_alone", returned_in_the_loop_over_squares),
+    ("stability/two_pass", "divided_rounding_down", in_integers),
+    ("stability/half", "bytes_read_anew", as_other_numbers),
+    ("stability/half", "bytes_read_anew", lambda x: two_passes(x.view(np.float32))),
+    ("stability/merge", "nothing_for_empty_chunks", none_for_nothing),
+    *(("stability/merge", "eps_beside_n", eps_beside_n(eps)) for eps in (1e-5, 1e-6, 1e-8)),
     (
         "stability/two_pass",
         "one_pass_clipped",
