@@ -17,7 +17,8 @@ c.Autograde.exporter_class = "classroom.submissions.SubmissionReader"
 c.Autograde.autograde_preprocessors = [
     "classroom.execute.ExecuteToTheEnd",
     "nbgrader.preprocessors.LimitOutput",
-    "nbgrader.preprocessors.SaveAutoGrades",
+    "classroom.verdicts.KeepVerdicts",
+    "classroom.scores.OnlyErrorsCost",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]

@@ -4,26 +4,47 @@ nbgrader's own page is in English, shows the hidden tests, and loads its formula
 """
 
 import re
+from collections.abc import Iterator
+from copy import copy
+from html import escape
 from pathlib import Path
+from typing import Any
 
+import nh3
 from latex2mathml.converter import convert
 from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
+from nbgrader.utils import is_grade
 from pygments.formatters import HtmlFormatter
+from pygments.token import STANDARD_TYPES
 from traitlets.config import Config
 
+from classroom.shown import BLANK, Shown
+from classroom.verdicts import address, mistakes
 from normkit.messages import LANGUAGES, translator
 
 TEMPLATES = Path(__file__).parent / "templates"
 TAGS = {"zh": "zh-Hans"}  # what browsers call a language, where it differs
 SPEAKS = re.compile(r"^@normkit\.speak\s+def \w+\(\):\s+[\"']+(\w+)[\"']+", re.MULTILINE)
-HIDDEN = re.compile(r"\n?### BEGIN HIDDEN TESTS\n.*?(### END HIDDEN TESTS\n?|\Z)", re.DOTALL)
 # code, which stays as it is, or a formula
 FORMULA = re.compile(
-    r"(?P<code>```.*?```|`[^`\n]*`)|\$\$(?P<shown>.+?)\$\$|\$(?P<inline>[^$\n]+(?:\n[^$\n]+)*)\$",
+    r"(?P<code>```.*?(?:```|\Z)|`[^`\n]*`)|\$\$(?P<shown>.+?)\$\$"
+    r"|\$(?P<inline>[^$\n]+(?:\n[^$\n]+)*)\$",
     re.DOTALL,
 )
+# the tags of MathML that latex2mathml writes, and their attributes
+MATHML, LOOKS = (
+    set(names.split())
+    for names in (
+        "math menclose mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow"
+        " mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover",
+        "accent columnalign depth display displaystyle fence form height linethickness lspace"
+        " mathvariant maxsize minsize movablelimits notation rspace scriptlevel separator stretchy"
+        " symmetric width xmlns",
+    )
+)
+PICTURE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*")
 
 
 class FeedbackPage(HTMLExporter):
@@ -31,29 +52,55 @@ class FeedbackPage(HTMLExporter):
 
     @property
     def default_config(self) -> Config:
-        own = {"template_name": "feedback_page", "extra_template_basedirs": [str(TEMPLATES)]}
+        own = {
+            "template_name": "feedback_page",
+            "extra_template_basedirs": [str(TEMPLATES)],
+            "exclude_anchor_links": True,
+        }
         config = Config({"FeedbackPage": own})  # nbgrader sets its own template for HTMLExporter
         config.merge(super().default_config)
         return config
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if self.parent:  # nbgrader would hand out whatever the student's code left beside
+            self.parent.coursedir = copy(self.parent.coursedir)
+            self.parent.coursedir.ignore = ["*"]
+
+    def default_filters(self) -> Iterator[tuple]:
+        yield from super().default_filters()
+        yield "prose", self.prose
+
+    def prose(self, source: str, attachments: dict) -> str:
+        """Markdown as HTML, with its formulas and pictures, without what could run or load."""
+        try:
+            page = self.markdown2html({"cell": {"attachments": attachments}}, with_formulas(source))
+        except Exception:  # a picture that is not there, and whatever a student may think of
+            page = f"<pre>{escape(source)}</pre>"
+        return sanitised(page)
+
 
 class ForStudents(NbGraderPreprocessor):
-    """Leaves out the hidden tests, and gives the template its language and its formulas."""
+    """Leaves out what is not for students, and gives the template its language."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         language = language_of(nb)
+        say = translator(language)
+        shown = Shown(nb, say(BLANK))
+        for cell in nb.cells:
+            shown.cut(cell)
         resources["feedback"] = {
             "language": TAGS.get(language, language),
-            "say": translator(language),
+            "say": say,
             "styles": HtmlFormatter(style="friendly").get_style_defs(".highlight"),
+            "mistakes": {
+                c.metadata.nbgrader["grade_id"]: mistakes(c) for c in nb.cells if is_grade(c)
+            },
+            "address": address(language),
+            "cut": any(cell.metadata.cut for cell in nb.cells),
         }
-        for cell in nb.cells:
-            if cell.cell_type == "markdown":
-                cell.source = with_formulas(cell.source)
-            elif cell.cell_type == "code":
-                cell.source = HIDDEN.sub("", cell.source)
-                told = map(plain, cell.outputs)
-                cell.metadata.told, cell.outputs = list(filter(None, told)), []
+        # a page that is full shows no empty cells
+        nb.cells = [c for c in nb.cells if c.source or c.metadata.told or "nbgrader" in c.metadata]
         return nb, resources
 
 
@@ -83,17 +130,21 @@ def with_formulas(source: str) -> str:
     return FORMULA.sub(render, source)
 
 
-def plain(output: NotebookNode) -> NotebookNode | None:
-    """An output as text or a picture: no traceback, which quotes tests, and no HTML of others."""
-    if output.output_type == "stream":
-        return NotebookNode(kind="text", text=output.text)
-    if output.output_type == "error":
-        checked = output.ename == "AssertionError" and output.evalue[:1] in "✗"
-        text = output.evalue if checked else f"{output.ename}: {output.evalue}"
-        return NotebookNode(kind="error", text=text)
-    data = output.get("data", {})
-    if "image/png" in data:
-        return NotebookNode(kind="picture", data="".join(data["image/png"].split()))
-    if "text/plain" in data:
-        return NotebookNode(kind="text", text=data["text/plain"])
-    return None
+def sanitised(page: str) -> str:
+    """HTML with its prose, tables, code, formulas and the pictures that it holds, and no more."""
+    return nh3.clean(
+        page,
+        tags=nh3.ALLOWED_TAGS | MATHML,
+        attributes=nh3.ALLOWED_ATTRIBUTES | dict.fromkeys(MATHML, LOOKS),
+        attribute_filter=_attribute,
+        allowed_classes={"div": {"highlight"}, "span": set(STANDARD_TYPES.values())},
+        url_schemes={"http", "https", "mailto", "data"},
+        url_relative="deny",
+    )
+
+
+def _attribute(tag: str, name: str, value: str) -> str | None:
+    """What an attribute may say: only a picture lies in the page, and no picture elsewhere."""
+    if (tag, name) == ("img", "src"):
+        return value if PICTURE.fullmatch(value) else None
+    return None if name == "href" and value.strip().lower().startswith("data:") else value

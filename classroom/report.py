@@ -1,20 +1,18 @@
 """What a class did: points for each task, mistakes and how many made them, what nobody solved.
 
 `python -m classroom.report ASSIGNMENT`, after `nbgrader autograde ASSIGNMENT`, writes a page of
-HTML and a CSV into `reports/`. The mistakes are those that the graded notebooks name: nothing
-runs again.
+HTML and a CSV into `reports/`. The mistakes are those of the verdicts stored in the graded
+notebooks: nothing runs again.
 """
 
 import argparse
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import jinja2
 import nbformat
@@ -23,10 +21,9 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import is_grade
 from traitlets.config import PyFileConfigLoader
 
-from normkit.messages import LANGUAGES, book, translator
-from normkit.tutor.feedback import VERDICT
+from classroom.verdicts import address, mistakes
+from normkit.messages import LANGUAGES, translator
 from normkit.tutor.mistakes import Mistake
-from normkit.tutor.tasks import find
 
 TEMPLATE = Path(__file__).parent / "templates/report.html.j2"
 
@@ -84,27 +81,11 @@ def read(course: CourseDirectory, assignment: str) -> Iterator[Attempt]:
 
 
 def named_mistakes(path: Path) -> dict[str, tuple[Mistake, ...]]:
-    """The mistakes that a graded notebook names, by the test in or before which they stand."""
+    """The mistakes that a graded notebook names, by its graded cells."""
     if not path.exists():
         return {}
-    named: dict[str, tuple[Mistake, ...]] = {}
-    made: list[Mistake] = []
-    for cell in nbformat.read(path, as_version=4).cells:
-        for output in cell.get("outputs", []):
-            made += mistakes_in(output.get("data", {}).get(VERDICT) or {})
-        if is_grade(cell):
-            named[cell.metadata.nbgrader["grade_id"]] = tuple(dict.fromkeys(made))
-            made = []
-    return named
-
-
-def mistakes_in(verdict: Mapping[str, Any]) -> list[Mistake]:
-    """The mistakes that a verdict names; none that this course does not know."""
-    with suppress(ValueError):
-        task = find(str(verdict.get("task")))
-        known = {m.key: m for program in task.programs for m in task.mistakes(program)}
-        return [known[key] for key in verdict.get("mistakes", ()) if key in known]
-    return []
+    cells = filter(is_grade, nbformat.read(path, as_version=4).cells)
+    return {cell.metadata.nbgrader["grade_id"]: mistakes(cell) for cell in cells}
 
 
 def as_page(assignment: str, attempts: list[Attempt], language: str) -> str:
@@ -142,11 +123,6 @@ def summary(test: str, attempts: list[Attempt]) -> dict:
         "full": sum(p >= most for p in points),
         "none": sum(p <= 0 for p in points),
     }
-
-
-def address(language: str) -> Callable[[Mistake], str]:
-    """Where the book explains a mistake; nowhere if nobody said where the book is."""
-    return lambda m: f"{book()}{language}/{m.page}.html#{m.label}" if book() else ""
 
 
 def main() -> None:

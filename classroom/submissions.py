@@ -6,9 +6,17 @@ student. (nbgrader alone gives no score to a notebook that it cannot read, or wh
 of a test are damaged; some damage ends its run for every student who follows.)
 """
 
+import json
+import os
+import re
+import stat
 from collections import defaultdict
+from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
-from glob import glob
+from datetime import datetime
+from glob import escape, glob
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +27,9 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 from nbgrader.api import Gradebook, MissingEntry, Notebook
 
+LARGEST = 20_000_000  # bytes of a file; a notebook of this course has 50,000, and some pictures
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # a line end would forge the log
+BAD_NAME = "a line end or another control character in its name"
 NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 
 
@@ -30,6 +41,10 @@ class SubmissionReader(NotebookExporter):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._expect_every_notebook()
+        self._leave_out_bad_names()
+        self.parent.coursedir = course = copy(self.parent.coursedir)  # for this run alone
+        course.ignore = [*course.ignore, *map(escape, self._refused_files())]
+        course.get_existing_timestamp = self._came
 
     def _expect_every_notebook(self) -> None:
         """Grade missing notebooks too: nbgrader passes over a folder that holds none."""
@@ -45,6 +60,35 @@ class SubmissionReader(NotebookExporter):
             paths = self.parent.assignments.setdefault(folder, [])
             expected = [str(Path(folder, name)) for name in names]
             paths.extend(path for path in expected if path not in paths)
+
+    def _leave_out_bad_names(self) -> None:
+        """Leave out names with line ends: in a folder's, one would end nbgrader's run."""
+        handed_in = self.parent.assignments
+        for path in [*handed_in, *chain.from_iterable(handed_in.values())]:
+            if CONTROLS.search(path):
+                self.log.warning("%s: refused: %s, left out", ascii(path), BAD_NAME)
+        self.parent.assignments = {
+            folder: [path for path in paths if not CONTROLS.search(path)]
+            for folder, paths in handed_in.items()
+            if not CONTROLS.search(folder)
+        }
+
+    def _refused_files(self) -> Iterator[str]:
+        """Yield those beside the notebooks, which nbgrader copies: it might wait on one forever."""
+        for path in chain.from_iterable(map(_beside, map(Path, self.parent.assignments))):
+            if reason := refusal(path):
+                self.log.warning("%s: refused: %s, left out", ascii(str(path)), reason)
+                yield str(path)
+
+    def _came(self, folder: str) -> datetime | None:
+        """When a submission came: the time in a file that nbgrader opens, whatever it is."""
+        course, path = self.parent.coursedir, Path(folder, "timestamp.txt")
+        try:
+            known = not (os.path.lexists(path) and refusal(path))
+            return type(course).get_existing_timestamp(course, folder) if known else None
+        except Exception as error:  # no date
+            self.log.warning("%s: cannot be read (%s), not counted as late", path, _first(error))
+            return None
 
     def from_filename(
         self, filename: str, resources: Any = None, **kwargs: Any
@@ -65,15 +109,49 @@ class SubmissionReader(NotebookExporter):
 def read(path: Path) -> tuple[NotebookNode, list[str]]:
     """Return the text of a submission or, if there is none, an empty notebook and the reason."""
     try:
-        raw = nbformat.read(path, as_version=4)
+        if reason := refusal(path):
+            return new_notebook(), [f"refused: {reason}, graded as empty"]
+        data = path.read_bytes()
+        raw = nbformat.reads(data.decode(json.detect_encoding(data)), as_version=4)
         return new_notebook(cells=[_text_of(cell) for cell in raw.cells]), []
     except (FileNotFoundError, NotADirectoryError):
-        others = ", ".join(sorted(other.name for other in path.parent.glob("*.ipynb")))
+        found = sorted(other.name for other in path.parent.glob("*.ipynb"))
+        others = ", ".join(ascii(name) if CONTROLS.search(name) else name for name in found)
         hint = f" (found: {others}; rename it and grade again with --force)" if others else ""
         return new_notebook(), [f"was not handed in{hint}, graded as empty"]
     except Exception as error:  # a submission may be anything
-        reason = f"{type(error).__name__}: {error}".split("\n")[0][:200]
-        return new_notebook(), [f"cannot be read ({reason}), graded as empty"]
+        return new_notebook(), [f"cannot be read ({_first(error)}), graded as empty"]
+
+
+def refusal(path: Path) -> str:
+    """Why a file of a submission is not even opened; nothing if it may be.
+
+    Raises FileNotFoundError where there is none.
+    """
+    facts = path.lstat()
+    if any(part.is_symlink() for part in (path, *path.parents[:2])):
+        return "a symbolic link, or in a folder that is one"
+    if CONTROLS.search(path.name):
+        return BAD_NAME
+    if not stat.S_ISREG(facts.st_mode):
+        return "no regular file"
+    if facts.st_size > LARGEST:
+        return f"{facts.st_size / 1e6:.0f} MB; at most {LARGEST / 1e6:.0f} MB are read"
+    return ""
+
+
+def _beside(folder: Path) -> Iterator[Path]:
+    """The files that nbgrader would copy, or the folder itself where it is none of its own."""
+    if folder.is_symlink() or folder.parent.is_symlink():
+        yield folder
+        return
+    for place, _, names in os.walk(folder):
+        yield from (Path(place, name) for name in names if not name.endswith(".ipynb"))
+
+
+def _first(error: Exception) -> str:
+    """An error in one line."""
+    return CONTROLS.split(f"{type(error).__name__}: {error}")[0][:200]
 
 
 def _text_of(cell: NotebookNode) -> NotebookNode:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -88,3 +89,17 @@ def worksheet(tmp_path):
         return path
 
     return worksheet
+
+
+@pytest.fixture
+def time_limit():
+    """Fail instead of hanging: what waits on a FIFO waits forever."""
+
+    def stop(*_):
+        raise TimeoutError("This still runs after a minute.")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

@@ -77,14 +77,56 @@ def mistaken(name, program, mistake):
     return f"from normkit.tutor.exposing import wrong\n{made}"
 
 
+# Honest, and it says so on stderr: warnings, prints and logging cost no points.
+LOUD = f"""
+import logging, sys, warnings
+{ANSWERS["forward"]}
+quiet = layer_norm
+def layer_norm(*given, **named):
+    warnings.warn("this may take long", UserWarning)
+    logging.warning("still running")
+    print("and running", file=sys.stderr)
+    return quiet(*given, **named)
+"""
+# Prints the test that calls it, and all that ran before.
+CURIOUS = f"""
+{ANSWERS["forward"]}
+told = layer_norm
+def layer_norm(*given, **named):
+    print(In[-1])
+    return told(*given, **named)
+"""
+
+
+def refused(folder):
+    """What nobody may open: it would wait forever, fill the disk, or show what is another's."""
+    (folder / f"{NAME}.ipynb").symlink_to(ROOT / "solutions" / f"{NAME}.md")
+    os.mkfifo(folder / "timestamp.txt")
+    os.mkfifo(folder / "a_fifo")
+    (folder / "a_link").symlink_to("/dev/zero")
+    (folder / "two\nlines").touch()
+    (folder / "sparse").touch()
+    os.truncate(folder / "sparse", 10**12)
+    (folder / "data.csv").write_text("1,2", "utf-8")
+
+
 INVARIANCE = "\npredictions, unchanged = answer()"
 # The order matters: whoever spoils a run spoils it for those who come later in the alphabet.
 HANDED_IN = {
     "aaron": damaged(),
+    "abe": refused,
     "abel": "My answers are in the mail.",
     "abigail": None,
-    "ada": filled("en", **ANSWERS),
-    "blaise": filled("fr", **{**ANSWERS, "written": "Parce que la moyenne est par token."}),
+    "ada": json.dumps(filled("en", **ANSWERS)).encode("utf-16"),
+    "blaise": filled(
+        "fr",
+        **{
+            **ANSWERS,
+            "forward": CURIOUS,
+            "layer": ANSWERS["layer"] + "\nprint(In, __import__('inspect').stack())",
+            "written": "Parce que la moyenne est par token.",
+        },
+    ),
     "carl": filled(
         "fr",
         forward=UNBIASED,
@@ -99,11 +141,12 @@ HANDED_IN = {
         backward=mistaken("layer_norm_backward", "layer_norm_backward", "mean_term_dropped"),
         invariance=mistaken("answer", "layer_norm_invariance", "negation_accepted") + INVARIANCE,
     ),
-    "dora": filled("zh", forward=ANSWERS["forward"]),
+    "dora": filled("zh", forward=LOUD),
     "emil": filled("en"),
 }
 SCORES = {
     "aaron": FULL,
+    "abe": NOTHING,
     "abel": NOTHING,
     "abigail": NOTHING,
     "ada": FULL,
@@ -129,6 +172,7 @@ def course(tmp_path_factory):
     release({"en": {NAME: SOURCE}}, course / "exercises", build, config)
     for student, notebook in HANDED_IN.items():
         hand_in(course / "submitted" / student / NAME, notebook)
+    hand_in(course / "submitted" / "zeno\nWARNING" / NAME, filled("en"))
     for command in (
         f"generate_assignment {NAME}",
         "db student add zoe",
@@ -144,9 +188,12 @@ def course(tmp_path_factory):
 
 def hand_in(folder, notebook):
     folder.mkdir(parents=True)
-    if notebook is not None:
-        text = notebook if isinstance(notebook, str) else json.dumps(notebook)
-        (folder / f"{NAME}.ipynb").write_text(text, "utf-8")
+    if callable(notebook):
+        notebook(folder)
+    elif notebook is not None:
+        text = notebook if isinstance(notebook, str | bytes) else json.dumps(notebook)
+        data = text if isinstance(text, bytes) else text.encode()
+        (folder / f"{NAME}.ipynb").write_bytes(data)
 
 
 def run(course, command):
@@ -158,6 +205,7 @@ def run(course, command):
         env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
+        timeout=600,  # a hang is a failure
     )
     assert done.returncode == 0, done.stderr
 
@@ -205,12 +253,29 @@ def test_the_points_sum_to_twenty(grades):
         ("aaron", "repeated.*: test_forward"),
         ("aaron", "missing, put back: test_layer"),
         ("aaron", "metadata lost or changed, restored: test_dx"),
+        ("abe", "layer_norm.ipynb: refused: a symbolic link.*, graded as empty"),
+        ("abe", "timestamp.txt'?: refused: no regular file, left out"),
+        ("abe", "a_fifo'?: refused: no regular file, left out"),
+        ("abe", "a_link'?: refused: a symbolic link.*, left out"),
+        ("abe", r"two\\nlines'?: refused: a line end.*, left out"),
+        ("abe", "sparse'?: refused: 1000000 MB; at most 20 MB are read, left out"),
+        ("zeno", r"\\nWARNING/layer_norm'?: refused: a line end.*, left out"),
         ("abel", "cannot be read"),
         ("abigail", "was not handed in"),
     ],
 )
 def test_what_is_amiss_is_reported_by_name(course, student, report):
     assert re.search(f"WARNING.*{student}.*{report}", (course / ".nbgrader.log").read_text("utf-8"))
+
+
+def test_no_line_of_the_log_is_forged(course):
+    log = (course / ".nbgrader.log").read_text("utf-8")
+    assert not re.search("^(WARNING/|lines)", log, re.MULTILINE)
+
+
+def test_only_ordinary_files_are_copied_beside_a_graded_notebook(course):
+    copied = {path.name for path in (course / "autograded" / "abe" / NAME).iterdir()}
+    assert copied == {f"{NAME}.ipynb", "data.csv"}
 
 
 def test_good_submissions_are_not_reported(course):
@@ -244,6 +309,26 @@ def test_feedback_shows_no_hidden_test_and_loads_nothing(course, student):
     page = (course / "feedback" / student / NAME / f"{NAME}.html").read_text("utf-8")
     assert "HIDDEN" not in page and "seed" not in page and "Traceback (most" not in page
     assert not re.search(r"<script|<link|src=\"(?!data:)|@import|\\\\frac", page)
+
+
+def test_feedback_says_where_a_hidden_test_was_printed(course):
+    assert text_of(course, "blaise").count("[test caché]") > 3
+
+
+@pytest.mark.parametrize("student", HANDED_IN)
+def test_nothing_but_the_page_is_given_back(course, student):
+    folder = course / "feedback" / student / NAME
+    assert [path.name for path in folder.iterdir()] == [f"{NAME}.html"]
+
+
+@pytest.mark.parametrize("student", NAMED)
+def test_the_graded_notebook_keeps_the_verdicts(course, student):
+    graded = course / "autograded" / student / NAME / f"{NAME}.ipynb"
+    cells = json.loads(graded.read_text("utf-8"))["cells"]
+    kept = [v for c in cells for v in c["metadata"].get("normkit", {}).get("verdicts", [])]
+    named = [name.rpartition("/")[2] for verdict in kept for name in verdict["mistakes"]]
+    assert list(dict.fromkeys(named)) == NAMED[student]
+    assert all(verdict["passed"] != bool(verdict["mistakes"]) for verdict in kept)
 
 
 def test_feedback_is_in_the_students_language(course):

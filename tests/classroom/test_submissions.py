@@ -1,11 +1,13 @@
 """Whatever is handed in is read; what is amiss is mended and named."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from classroom.submissions import Master, mend, read
+from classroom.submissions import LARGEST, Master, mend, read, refusal
 
 
 def master(name, cell_type="code", source="the master's", **metadata):
@@ -96,6 +98,81 @@ def test_a_renamed_notebook_is_found(tmp_path):
     (tmp_path / "half (1).ipynb").touch()
     _, (remark,) = read(tmp_path / "half.ipynb")
     assert "half (1).ipynb" in remark
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
+)
+def test_whatever_unicode_a_file_is_in_it_is_read(hand_in, encoding):
+    notebook, amiss = hand_in(json.dumps(released(), ensure_ascii=False).encode(encoding))
+    assert amiss == []
+    assert_complete(notebook, **ANSWERS)
+
+
+def a_link(path):
+    good = path.with_name("other.txt")
+    good.write_text(json.dumps(released()), "utf-8")
+    path.symlink_to(good)
+
+
+def sparse(path):
+    path.touch()
+    os.truncate(path, 10**12)
+
+
+REFUSED = {
+    "link": (a_link, "a symbolic link"),
+    "link to nothing": (lambda path: path.symlink_to("nowhere"), "a symbolic link"),
+    "link to itself": (lambda path: path.symlink_to(path), "a symbolic link"),
+    "link to a device": (lambda path: path.symlink_to("/dev/zero"), "a symbolic link"),
+    "FIFO": (os.mkfifo, "no regular file"),
+    "folder": (Path.mkdir, "no regular file"),
+    "sparse": (sparse, "1000000 MB; at most 20 MB"),
+}
+
+
+@pytest.mark.parametrize(("make", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_ordinary_file_is_refused_unopened(tmp_path, time_limit, make, reason):
+    path = tmp_path / "half.ipynb"
+    make(path)
+    notebook, (remark,) = read(path)
+    assert notebook.cells == []
+    assert remark.startswith(f"refused: {reason}") and remark.endswith(", graded as empty")
+
+
+def test_a_device_is_refused_unopened(time_limit):
+    assert read(Path("/dev/zero"))[1] == ["refused: no regular file, graded as empty"]
+
+
+@pytest.mark.parametrize("which", ["layer_norm", "ada"])
+def test_what_lies_behind_a_linked_folder_is_refused(tmp_path, which):
+    real = tmp_path / "real" / "layer_norm"
+    real.mkdir(parents=True)
+    (real / "half.ipynb").write_text(json.dumps(released()), "utf-8")
+    folder = tmp_path / "submitted" / "ada" / "layer_norm"
+    link = folder if which == "layer_norm" else folder.parent
+    link.parent.mkdir(parents=True)
+    link.symlink_to(real if which == "layer_norm" else real.parent)
+    assert read(folder / "half.ipynb")[1][0].startswith("refused: a symbolic link")
+    assert read(real / "half.ipynb")[1] == []
+
+
+def test_the_largest_file_is_read_and_nothing_larger(tmp_path):
+    path = tmp_path / "half.ipynb"
+    path.touch()
+    os.truncate(path, LARGEST)
+    assert refusal(path) == ""
+    os.truncate(path, LARGEST + 1)
+    assert refusal(path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x1b", "\u2028", "\x85"])
+def test_a_name_with_a_line_end_is_refused_and_forges_no_report(tmp_path, end):
+    bad = tmp_path / f"half{end}WARNING blaise, half.ipynb"
+    bad.write_text(json.dumps(released()), "utf-8")
+    assert read(bad)[1][0].startswith("refused: a line end")
+    _, (remark,) = read(tmp_path / "half.ipynb")
+    assert "WARNING blaise" in remark and end not in remark
 
 
 def test_a_deleted_test_comes_back_after_its_answer(hand_in):
