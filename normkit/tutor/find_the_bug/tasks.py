@@ -170,7 +170,13 @@ def _row_probes(rng: np.random.Generator) -> list[Probe]:
 def _mended(
     bug: str, whole: str, keep: Callable[..., bool] = any_inputs, halves: bool = True, **others
 ) -> Mended:
-    share = part(f"find_the_bug/{bug}", whole, keep, **others)
+    """The task of a program, on floats: no statement here speaks of integers."""
+
+    def floats(**given: Any) -> bool:
+        arrays = (v for v in given.values() if isinstance(v, np.ndarray))
+        return keep(**given) and all(array.dtype.kind != "i" for array in arrays)
+
+    share = part(f"find_the_bug/{bug}", whole, floats, **others)
     return Mended(**{f.name: getattr(share, f.name) for f in fields(Task)}, bug=bug, halves=halves)
 
 
