@@ -58,7 +58,7 @@ def index(*names: str) -> str:
     if left := every.keys() - home.keys():
         raise ValueError(f"The index must have all pages; left out: {', '.join(sorted(left))}.")
     rows = [f"| {{doc}}`{page}` | {len(every[page])} |" for page in home]
-    lists = [f"{{doc}}`{page}`\\\n{BETWEEN.join(map(_led_to, every[page]))}" for page in home]
+    lists = [f"{{doc}}`{page}`\n\n{BETWEEN.join(map(_led_to, every[page]))}" for page in home]
     head = [f"| {PAGE} | {ENTRIES} |", "|---|---|"]
     return "\n\n".join(["\n".join([*head, *rows]), *lists])
 
