@@ -197,6 +197,7 @@ def renamed(program, old, new):
 TASK_OF = {program: task for task in TASKS.values() for program in task.programs}
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("name", together(PROGRAMS))
 def test_an_entry_whose_program_has_changed_is_stale_or_goes_on_as_before(name):
     right, doubtful = find_program(name), 0
