@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
 from itertools import starmap
 
 import numpy as np
@@ -77,3 +78,15 @@ def probes(
         ]
 
     return draw
+
+
+def usual_eps(answer: Callable, eps: float) -> tuple[float, ...]:
+    """The last argument: none where eps is 1e-5, which must be the default of the answer.
+
+    An answer without a default, or with None, as the functions of the package, is always given it.
+    """
+    try:
+        default = signature(answer).parameters["eps"].default
+    except (KeyError, TypeError, ValueError):  # no eps, or not a function of Python
+        return (eps,)
+    return () if eps == 1e-5 and isinstance(default, float) else (eps,)

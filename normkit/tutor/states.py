@@ -21,6 +21,11 @@ def new(answer: Callable[..., Any], *args: Any, **options: Any) -> Any:
     return answer(*args, **options)
 
 
+def backward(y: Any, dy: Any) -> None:
+    """Hand dy back from y, as y.backward(dy) does, which first imports sympy: half a second."""
+    (y * dy).sum().backward()
+
+
 def shapes(named: Named) -> str:
     """The names and the shapes, sorted."""
     return " ".join(sorted(f"{name}{tuple(tensor.shape)}" for name, tensor in named))

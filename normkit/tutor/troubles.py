@@ -65,7 +65,7 @@ POWER = N_("In Python a power is written x ** 2; the sign ^ means something else
 DATATYPE = N_("This argument is the dtype: say which you mean by its name, as in keepdims={0}.")
 BRACKETS = N_("A function stands where its result is needed: the brackets () are missing.")
 ATTRIBUTES = N_("{0} has no {1}: it is misspelt, or the other library has it, or layers.")
-OBJECT = N_("{0} is a layer made already: hand in its class, without brackets.")
+OBJECT = N_("{0} is an instance of a layer: hand in its class, without brackets.")
 METHOD = N_("A function has no {0}: it must be called first, with brackets ().")
 UNPACK = N_(
     "There are more or fewer values than names on the left of the equals sign. If they are those "
@@ -76,16 +76,16 @@ TENSOR = N_(
     "torch.tensor(...) makes it a tensor."
 )
 ONE_INDEX = N_("A list has one index at a time: make it an array first.")
-JOINED = N_("A sign + joins a {0}, and adds nothing up: make it an array first.")
+JOINED = N_("The sign + concatenates objects of type {0}: make them arrays first.")
 PLACES = N_(
-    "An index is a whole number. for v in x gives the values themselves, for i in range(len(x)) "
-    "their places."
+    "An index is an integer. for v in x gives the values themselves, for i in range(len(x)) their "
+    "indices."
 )
 BUILTIN = N_("Here {1} is the function of Python, which has no {0}: take np.{1}.")
 FIXED = N_(
     "What was handed in cannot be changed: give the new value a name of its own, and return it."
 )
-NUMBER = N_("A whole number is needed here: take // instead of /, or int(...).")
+NUMBER = N_("An integer is needed here: take // instead of /, or int(...).")
 OPERANDS = N_("The operation {0} does not work between {1} and {2}.")
 ZERO = N_("Something is divided by 0.")
 ENDLESS = N_("The function calls itself, directly or through another, without end.")
@@ -129,7 +129,7 @@ HANDED = N_(
 )
 SUBSCRIPT = N_("Square brackets follow a {0}, which has no entries.")
 ASSERTED = N_("An assertion in your own code fails.")
-KEY = N_("There is no key {0}. Keys in quotes are texts, others numbers.")
+KEY = N_("There is no key {0}. Keys in quotes are strings, others numbers.")
 INSTALL = N_("{0} is not installed here: pip install {0}")
 
 COMMON = (  # what an exception says, and what that means

@@ -9,7 +9,7 @@ import numpy as np
 from normkit.messages import N_
 from normkit.tutor.by_hand import READY_MADE
 from normkit.tutor.probes import INTEGERS, WORKED, token_probe, token_probes, tokens
-from normkit.tutor.states import NEW, STARTS, TRAINED, new, shapes, starts
+from normkit.tutor.states import NEW, STARTS, TRAINED, backward, new, shapes, starts
 from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
 
 X = [-2.0, -1.0, 0.0, 1.0, 2.0, 10.0]
@@ -81,7 +81,7 @@ def _use_layer(answer, dy, x, alpha, gamma, beta, shift=None) -> Named:
     x = x.requires_grad_()
     y = layer(x)
     yield TRAINED, y
-    (y * dy).sum().backward()  # y.backward(dy) imports sympy
+    backward(y, dy)
     yield "dx", x.grad
     yield from ((f"d{name}", getattr(layer, name).grad) for name in trained)
 

@@ -7,23 +7,11 @@ import numpy as np
 
 from normkit.messages import N_
 from normkit.tutor.by_hand import READY_MADE
-from normkit.tutor.probes import CONSTANT, INTEGERS, probes, tokens
-from normkit.tutor.states import NEW, STARTS, TRAINED, new, shapes, starts
+from normkit.tutor.probes import CONSTANT, INTEGERS, probes, tokens, usual_eps
+from normkit.tutor.states import NEW, STARTS, TRAINED, backward, new, shapes, starts
 from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
 
 ROWS = [[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]]
-
-
-def usual_eps(answer, eps: float) -> tuple[float, ...]:
-    """The last argument: none where eps is 1e-5, which must be the default of the answer.
-
-    An answer without a default, or with None, as the functions of the package, is always given it.
-    """
-    try:
-        default = signature(answer).parameters["eps"].default
-    except (KeyError, TypeError, ValueError):  # no eps, or not a function of Python
-        return (eps,)
-    return () if eps == 1e-5 and isinstance(default, float) else (eps,)
 
 
 def _use_forward(answer, x, gamma, beta, eps) -> Named:
@@ -67,7 +55,7 @@ def _use_layer(answer, dy, x, gamma, beta, eps) -> Named:
     x = x.requires_grad_()
     y = layer(x)
     yield TRAINED, y
-    (y * dy).sum().backward()  # y.backward(dy) imports sympy
+    backward(y, dy)
     yield from {"dx": x.grad, "dweight": layer.weight.grad, "dbias": layer.bias.grad}.items()
     if not usual:
         yield EVALUATED, layer.eval()(x)

@@ -8,6 +8,7 @@ import numpy as np
 
 from normkit.messages import N_
 from normkit.tutor.probes import WORKED
+from normkit.tutor.states import backward
 from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
 
 # --- Blocks: functions of NumPy arrays --------------------------------------------------------
@@ -195,7 +196,7 @@ def _use_stack(answer, x, dy, layers, placement) -> Named:
     y = model(x)
     yield NEW, y
     yield PARAMETERS, sum(parameter.numel() for parameter in model.parameters())
-    (y * dy).sum().backward()  # y.backward(dy) imports sympy
+    backward(y, dy)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter -= 0.1 * (0 if parameter.grad is None else parameter.grad)

@@ -7,8 +7,7 @@ import numpy as np
 
 from normkit.messages import N_
 from normkit.tutor.by_hand import READY_MADE
-from normkit.tutor.layer_norm.tasks import usual_eps
-from normkit.tutor.probes import WORKED, probes, token_probe, token_probes, tokens
+from normkit.tutor.probes import WORKED, probes, token_probe, token_probes, tokens, usual_eps
 from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
 
 ZEROS = N_("a token of zeros")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from normkit.tutor.states import new, shapes, starts
+from normkit.tutor.states import backward, new, shapes, starts
 
 
 def test_names_and_shapes_are_sorted():
@@ -21,3 +21,9 @@ def test_a_layer_is_made_of_a_class_not_of_a_layer():
     assert new(torch.nn.LayerNorm, 2, eps=0.5).eps == 0.5
     with pytest.raises(TypeError, match="'LayerNorm' object is not a class"):
         new(torch.nn.LayerNorm(2), 2)
+
+
+def test_the_gradient_handed_back_is_torchs():
+    x, dy = torch.ones(2, 3, requires_grad=True), torch.arange(6.0).reshape(2, 3)
+    backward(x**2, dy)
+    torch.testing.assert_close(x.grad, torch.autograd.grad(x**2, x, dy)[0], rtol=0, atol=0)

@@ -602,7 +602,7 @@ def test_predictions_of_another_type_are_told_as_such(answer):
 
 def test_an_object_in_place_of_its_class_is_told_as_such():
     verdict = judge(observe(made("")(3), "layer_norm/layer"), "layer_norm/layer")
-    assert "LayerNorm is a layer made already: hand in its class" in verdict.explain()
+    assert "LayerNorm is an instance of a layer: hand in its class" in verdict.explain()
 
 
 def test_a_layer_needs_the_default_of_eps():
