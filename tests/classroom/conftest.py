@@ -29,6 +29,8 @@ def know(book, name):
         if of["grade"]:
             grade = {"max_score": of["points"], "cell_type": cell["cell_type"]}
             book.add_grade_cell(of["grade_id"], name, name, **grade)
+        if of["solution"]:
+            book.add_solution_cell(of["grade_id"], name, name)
 
 
 @pytest.fixture(scope="session")
