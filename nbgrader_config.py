@@ -30,3 +30,9 @@ c.GenerateFeedback.preprocessors = [
 ]
 c.Execute.timeout = 60  # seconds for one cell; importing torch takes a few
 c.NbGrader.logfile = ".nbgrader.log"
+
+# Written answers: "off" leaves them out, and the code counts for the whole. Answers in a language
+# that is not accepted are set apart (book/instructors.md). Marks survive another grading.
+c.WrittenAnswers.written = "on"
+c.WrittenAnswers.languages = ["en", "fr", "zh"]
+c.Autograde.autograde_preprocessors.append("classroom.marks.KeepMarks")

@@ -7,18 +7,37 @@ cell there, which no LMS takes for a 0.
 import csv
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
-from nbgrader.api import Assignment, Gradebook, MissingEntry, Student, SubmittedAssignment
+from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
 from nbgrader.plugins import ExportPlugin
+
+from classroom.points import Outcome, WrittenAnswers, outcome
+
+WAITING = "%s: %d grades are provisional, and left empty: python -m classroom.written %s"
 
 
 class Class(NamedTuple):
-    """What is exported: students, assignments, and the points of one in the other, as text."""
+    """What is exported: students, assignments, and what one earned in the other, if anything."""
 
     students: list[Student]
     assignments: list[Assignment]
-    points: Callable[[Student, Assignment], str]
+    outcome: Callable[[Student, Assignment], Outcome | None]
+
+    def points(self, student: Student, assignment: Assignment) -> str:
+        """The points as text, empty where there are none to tell yet."""
+        found = self.outcome(student, assignment)
+        return "" if found is None or found.provisional else number(found.points)
+
+    def so_far(self, student: Student, assignment: Assignment) -> str:
+        """The points without those that wait for a mark, as text; empty where nothing waits."""
+        found = self.outcome(student, assignment)
+        return number(found.points) if found and found.provisional else ""
+
+    def waiting(self) -> list[Assignment]:
+        """The assignments of which something waits for a mark."""
+        return [a for a in self.assignments if any(self.so_far(s, a) for s in self.students)]
 
 
 class TableExporter(ExportPlugin):
@@ -28,11 +47,14 @@ class TableExporter(ExportPlugin):
     encoding = "utf-8"
 
     def export(self, gradebook: Gradebook) -> None:
-        def points(student: Student, assignment: Assignment) -> str:
+        settings = WrittenAnswers(parent=self)
+
+        @cache
+        def earned(student: Student, assignment: Assignment) -> Outcome | None:
             try:
-                return number(earned(gradebook.find_submission(assignment.name, student.id)))
+                return outcome(gradebook.find_submission(assignment.name, student.id), settings)
             except MissingEntry:
-                return ""
+                return None
 
         chosen = Class(
             [s for s in gradebook.students if not self.student or s.id in map(str, self.student)],
@@ -41,8 +63,11 @@ class TableExporter(ExportPlugin):
                 for a in gradebook.assignments
                 if not self.assignment or a.name in map(str, self.assignment)
             ],
-            points,
+            earned,
         )
+        for a in chosen.waiting():
+            count = sum(bool(chosen.so_far(student, a)) for student in chosen.students)
+            self.log.warning(WAITING, a.name, count, a.name)
         with open(self.to or self.default_name, "w", encoding=self.encoding, newline="") as file:
             csv.writer(file).writerows(self.table(chosen))
 
@@ -52,17 +77,24 @@ class TableExporter(ExportPlugin):
 
 
 class MoodleExporter(TableExporter):
-    """For *Grades → Import → CSV file*: map the email address or the ID number to the user."""
+    """For *Grades → Import → CSV file*: map the email address or the ID number to the user.
+
+    Where marks are missing, a second column has the points so far: Moodle passes over what is not
+    mapped. (Canvas would make an assignment of it.)
+    """
 
     default_name = "moodle.csv"
 
     def table(self, chosen: Class) -> list[list[str]]:
         names = [assignment.name for assignment in chosen.assignments]
+        waiting = chosen.waiting()
+        names += [f"{assignment.name} (provisional)" for assignment in waiting]
         rows = [["First name", "Last name", "ID number", "Email address", *names]]
         for student in chosen.students:
             person = [student.first_name, student.last_name, student.id, student.email]
             marks = [chosen.points(student, assignment) for assignment in chosen.assignments]
-            rows.append([*(word or "" for word in person), *marks])
+            so_far = [chosen.so_far(student, assignment) for assignment in waiting]
+            rows.append([*(word or "" for word in person), *marks, *so_far])
         return rows
 
 
@@ -104,11 +136,6 @@ def full_name(student: Student) -> str:
     """A student's name in the order of its script: 祖冲之, Ada Lovelace."""
     first, last = student.first_name or "", student.last_name or ""
     return last + first if re.search("[\u4e00-\u9fff]", last + first) else f"{first} {last}".strip()
-
-
-def earned(submission: SubmittedAssignment) -> float:
-    """The points of a submission, less what its lateness costs."""
-    return max(0.0, submission.score - (submission.late_submission_penalty or 0))
 
 
 def number(points: float) -> str:

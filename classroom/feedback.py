@@ -8,18 +8,20 @@ from collections.abc import Iterator
 from copy import copy
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import nh3
 from latex2mathml.converter import convert
 from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
+from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import is_grade
 from pygments.formatters import HtmlFormatter
 from pygments.token import STANDARD_TYPES
 from traitlets.config import Config
 
+from classroom.points import WrittenAnswers, waits
 from classroom.shown import BLANK, Shown
 from classroom.verdicts import address, mistakes
 from normkit.messages import LANGUAGES, translator
@@ -80,6 +82,16 @@ class FeedbackPage(HTMLExporter):
         return sanitised(page)
 
 
+class Total(NamedTuple):
+    """The points of a notebook so far, of those that are marked, and what they leave out."""
+
+    points: float
+    most: float
+    penalty: float
+    provisional: bool
+    rescaled: bool
+
+
 class ForStudents(NbGraderPreprocessor):
     """Leaves out what is not for students, and gives the template its language."""
 
@@ -97,11 +109,44 @@ class ForStudents(NbGraderPreprocessor):
                 c.metadata.nbgrader["grade_id"]: mistakes(c) for c in nb.cells if is_grade(c)
             },
             "address": address(language),
+            "total": self.count(nb, resources["nbgrader"]),
             "cut": any(cell.metadata.cut for cell in nb.cells),
         }
         # a page that is full shows no empty cells
         nb.cells = [c for c in nb.cells if c.source or c.metadata.told or "nbgrader" in c.metadata]
         return nb, resources
+
+    def count(self, nb: NotebookNode, known: dict) -> Total:
+        """Tell the points that count: none where a mark is missing, all if code is the whole."""
+        settings = WrittenAnswers(parent=self)
+        cells = [cell for cell in nb.cells if is_grade(cell)]
+        facts = [(cell.cell_type, cell.metadata.nbgrader) for cell in cells]
+        scale = settings.scale([(kind, fact["points"]) for kind, fact in facts])
+        waiting = waiting_cells(known)
+        for kind, fact in facts:
+            fact["counts"] = settings.counts(kind)
+            fact["points"] *= scale
+            fact["score"] = None if fact["grade_id"] in waiting else fact["score"] * scale
+        counting = [fact for _, fact in facts if fact["counts"]]
+        marked = [fact for fact in counting if fact["score"] is not None]
+        penalty = known["late_penalty"] * scale
+        return Total(
+            max(0.0, sum(fact["score"] for fact in marked) - penalty),
+            sum(fact["points"] for fact in marked),
+            penalty,
+            provisional=len(marked) < len(counting),
+            rescaled=len(counting) < len(facts),
+        )
+
+
+def waiting_cells(known: dict) -> set[str]:
+    """The graded cells of a notebook that wait for a mark, as the gradebook knows."""
+    if "db_url" not in known:  # nobody's notebook
+        return set()
+    with Gradebook(known["db_url"]) as gradebook:
+        where = known["notebook"], known["assignment"], known["student"]
+        grades = gradebook.find_submission_notebook(*where).grades
+        return {grade.name for grade in grades if waits(grade)}
 
 
 def language_of(notebook: NotebookNode) -> str:

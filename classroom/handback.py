@@ -22,11 +22,12 @@ from nbgrader.coursedir import CourseDirectory
 
 from classroom import worksheet
 from classroom.collect import listed, record
-from classroom.exports import earned, number
+from classroom.exports import number
+from classroom.points import Outcome, WrittenAnswers, outcome
 from classroom.report import course
 
 ZIP = "feedback.zip"
-WAITING = "Provisional: a written answer waits for a grade"
+WAITING = "Provisional, and left without a grade: something waits for a mark"
 
 
 @dataclass
@@ -50,19 +51,20 @@ def hand_back(assignment: str, sheet: Path | None = None, to: Path = Path("retur
             found = gradebook.find_assignment(assignment)
         except MissingEntry:
             raise SystemExit(f"The gradebook in {of.db_url} knows no {assignment}.") from None
-        points = {s.student.id: earned(s) for s in found.submissions}
-        waiting = [s.student.id for s in found.submissions if s.needs_manual_grade]
+        settings = WrittenAnswers(parent=of)
+        outcomes = {s.student.id: outcome(s, settings) for s in found.submissions}
         people = table.people(gradebook.students) if table else {}
         most = found.max_score
-    if not points:
+    if not outcomes:
         raise SystemExit(f"Nothing is graded yet: nbgrader autograde {assignment}")
     returned.folder.mkdir(parents=True, exist_ok=True)
     named = {student: lms for (student, name), lms in record(of).items() if name == assignment}
     if table:
         check(table, people, named, assignment)
-        fill(table, people, points, most, returned)
-    give_feedback(of, assignment, {student: named.get(student) for student in points}, returned)
-    returned.told |= {WAITING: waiting} if waiting else {}
+        fill(table, people, outcomes, most, returned)
+    give_feedback(of, assignment, {student: named.get(student) for student in outcomes}, returned)
+    if waiting := [name for name, so_far in outcomes.items() if so_far.provisional]:
+        returned.told[WAITING] = waiting
     return returned
 
 
@@ -124,11 +126,12 @@ def check(
 def fill(
     table: worksheet.Worksheet,
     people: Mapping[str, worksheet.Person],
-    points: Mapping[str, float],
+    outcomes: Mapping[str, Outcome],
     most: float,
     returned: Returned,
 ) -> None:
-    """Write a worksheet with the grades in it."""
+    """Write a worksheet with the grades in it; a provisional one would be taken for the grade."""
+    points = {name: so_far.points for name, so_far in outcomes.items() if not so_far.provisional}
     theirs = {n: points[person.id] for n, person in people.items() if person.id in points}
     path = returned.folder / table.path.name
     table.filled(theirs, most).write(path)
@@ -136,7 +139,7 @@ def fill(
     scales = {table.most(row) for row in table.rows if table.number(row) in theirs}
     if others := [number(scale) for scale in scales if scale not in (None, most)]:
         returned.written[-1] += f", of {', '.join(others)} points instead of {number(most)}"
-    if absent := points.keys() - {person.id for person in people.values()}:
+    if absent := outcomes.keys() - {person.id for person in people.values()}:
         returned.told[f"Graded, but not in {table.path.name}"] += absent
 
 

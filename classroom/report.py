@@ -21,6 +21,8 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import is_grade
 from traitlets.config import PyFileConfigLoader
 
+from classroom.exports import number
+from classroom.points import WrittenAnswers, counted
 from classroom.verdicts import address, mistakes
 from normkit.messages import LANGUAGES, translator
 from normkit.tutor.mistakes import Mistake
@@ -30,11 +32,11 @@ TEMPLATE = Path(__file__).parent / "templates/report.html.j2"
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a student did in one graded cell."""
+    """What a student did in one graded cell; no points where it waits for a mark."""
 
     student: str
     test: str
-    points: float
+    points: float | None
     most: float
     mistakes: tuple[Mistake, ...] = ()
 
@@ -52,7 +54,8 @@ def report(assignment: str, language: str = "en", folder: Path = Path("reports")
         rows.writerow(["student", "test", "points", "of", "mistakes"])
         for a in attempts:
             made = " ".join(mistake.name for mistake in a.mistakes)
-            rows.writerow([a.student, a.test, f"{a.points:g}", f"{a.most:g}", made])
+            points = "" if a.points is None else number(a.points)
+            rows.writerow([a.student, a.test, points, number(a.most), made])
     return [page, table]
 
 
@@ -64,6 +67,7 @@ def course() -> CourseDirectory:
 
 def read(course: CourseDirectory, assignment: str) -> Iterator[Attempt]:
     """All that was graded: every graded cell of every student, with the mistakes named there."""
+    settings = WrittenAnswers(parent=course)
     with Gradebook(course.db_url) as gradebook:
         try:
             submissions = gradebook.find_assignment(assignment).submissions
@@ -72,12 +76,13 @@ def read(course: CourseDirectory, assignment: str) -> Iterator[Attempt]:
         for submission in sorted(submissions, key=lambda s: s.student.id):
             student = submission.student.id
             graded = course.format_path(course.autograded_directory, student, assignment)
+            named: dict[str, tuple[Mistake, ...]] = {}
             for notebook in submission.notebooks:
-                named = named_mistakes(Path(graded, f"{notebook.name}.ipynb"))
-                order = {name: place for place, name in enumerate(named)}
-                for grade in sorted(notebook.grades, key=lambda grade: order.get(grade.name, 99)):
-                    made = named.get(grade.name, ())
-                    yield Attempt(student, grade.name, grade.score, grade.max_score, made)
+                named |= named_mistakes(Path(graded, f"{notebook.name}.ipynb"))
+            order = {name: place for place, name in enumerate(named)}
+            found = counted(submission, settings)
+            for grade, points, most in sorted(found, key=lambda f: order.get(f[0].name, 99)):
+                yield Attempt(student, grade.name, points, most, named.get(grade.name, ()))
 
 
 def named_mistakes(path: Path) -> dict[str, tuple[Mistake, ...]]:
@@ -97,6 +102,7 @@ def as_page(assignment: str, attempts: list[Attempt], language: str) -> str:
         for mistake in attempt.mistakes:
             made.setdefault(mistake, set()).add(attempt.student)
     tests = [summary(test, of) for test, of in by_test.items()]
+    marked = [test for test in tests if test["mean"] is not None]
     students = {attempt.student for attempt in attempts}
     template = jinja2.Template(TEMPLATE.read_text("utf-8"), autoescape=True)
     return template.render(
@@ -104,22 +110,25 @@ def as_page(assignment: str, attempts: list[Attempt], language: str) -> str:
         language=language,
         say=translator(language),
         count=len(students),
-        mean=sum(test["mean"] for test in tests),
-        most=sum(test["most"] for test in tests),
+        mean=sum(test["mean"] for test in marked),
+        most=sum(test["most"] for test in marked),
         tests=tests,
-        unsolved=[test["name"] for test in tests if not test["full"]],
+        unsolved=[t["name"] for t in tests if not t["full"] and not t["waiting"]],
+        waiting=sum(test["waiting"] for test in tests),
         mistakes=sorted(made.items(), key=lambda item: (-len(item[1]), item[0].name)),
         address=address(language),
     )
 
 
 def summary(test: str, attempts: list[Attempt]) -> dict:
-    """How a class did in one test."""
-    points, most = [attempt.points for attempt in attempts], attempts[0].most
+    """How a class did in one test, as far as it is marked."""
+    points = [attempt.points for attempt in attempts if attempt.points is not None]
+    most = attempts[0].most
     return {
         "name": test.removeprefix("test_"),
         "most": most,
-        "mean": mean(points),
+        "mean": mean(points) if points else None,
+        "waiting": len(attempts) - len(points),
         "full": sum(p >= most for p in points),
         "none": sum(p <= 0 for p in points),
     }

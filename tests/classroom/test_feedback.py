@@ -29,9 +29,10 @@ TEST = (
 )
 
 
-def exported(*cells):
+def exported(*cells, **settings):
     """The page of a notebook with these cells."""
-    page = FeedbackPage(config=Config({"Exporter": {"default_preprocessors": []}}))  # as nbgrader
+    config = {"Exporter": {"default_preprocessors": []}, "WrittenAnswers": settings}  # as nbgrader
+    page = FeedbackPage(config=Config(config))
     page.register_preprocessor(ForStudents, enabled=True)
     known = {"notebook": "half", "score": 0, "max_score": 1, "late_penalty": 0}
     return page.from_notebook_node(nb.new_notebook(cells=list(cells)), {"nbgrader": known})[0]
@@ -189,3 +190,18 @@ def test_the_overview_names_the_mistakes_of_a_test_that_lost_points():
         assert ("<b>unbiased_variance</b>" in page) == (score == 0)
         mistake = next(m for m in catalogue("layer_norm")[""] if m.name == "unbiased_variance")
         assert (html.escape(translator("fr")(mistake.message)) in page) == (score == 0)
+
+
+def test_without_written_answers_the_tests_have_all_the_points():
+    def graded(name, make, **of):
+        metadata = {"grade": True, "grade_id": name, "score": 1, **of}
+        return make("Because.", metadata={"nbgrader": metadata})
+
+    cells = (
+        graded("test_half", nb.new_code_cell, points=6),
+        graded("written", nb.new_markdown_cell, points=2, solution=True),
+    )
+    assert "2.0 / 8.0" in exported(*cells) and "1.33 / 8.0" not in exported(*cells)
+    page = exported(*cells, written="off")
+    assert page.count("1.33 / 8.0") == 3 and "/ 2" not in page  # in the table, in all, at the test
+    assert "Because." in page and "is not graded" in page

@@ -337,6 +337,13 @@ def test_feedback_is_in_the_students_language(course):
     assert "Written answer" in pages["emil"]
 
 
+@pytest.mark.parametrize("student", WAITING)
+def test_feedback_is_provisional_while_a_mark_is_missing(course, student):
+    page = text_of(course, student)
+    assert "– / 2.0" in page and "18.0 / 18.0" in page and "/ 20.0" not in page
+    assert "20.0" in text_of(course, "carl")
+
+
 def test_the_export_has_a_row_for_everyone(course):
     with (course / "grades.csv").open(encoding="utf-8") as file:
         scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
@@ -344,17 +351,22 @@ def test_the_export_has_a_row_for_everyone(course):
     assert scores == {**expected, "zoe": 0}
 
 
-def test_moodle_gets_the_same_points_and_nothing_for_who_handed_in_nothing(course):
+def test_moodle_gets_the_same_points_and_none_for_who_waits_or_handed_in_nothing(course):
     with (course / "moodle.csv").open(encoding="utf-8", newline="") as file:
-        points = {row["ID number"]: row[NAME] for row in csv.DictReader(file)}
-    assert points == {**{s: f"{sum(of.values()):g}" for s, of in SCORES.items()}, "zoe": ""}
+        rows = {row["ID number"]: row for row in csv.DictReader(file)}
+    points = {student: f"{sum(of.values()):g}" for student, of in SCORES.items()}
+    for column, has in ((NAME, set(SCORES) - WAITING), (f"{NAME} (provisional)", WAITING)):
+        told = {student: row[column] for student, row in rows.items()}
+        assert told == {"zoe": "", **{s: p if s in has else "" for s, p in points.items()}}
 
 
 def test_the_report_counts_points_and_mistakes(course):
     with (course / "reports" / f"{NAME}.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert {(r["student"], r["test"]): float(r["points"]) for r in rows} == {
-        (student, test): points for student, of in SCORES.items() for test, points in of.items()
+    assert {(r["student"], r["test"]): r["points"] for r in rows} == {
+        (student, test): "" if test == "written" and student in WAITING else f"{points:g}"
+        for student, of in SCORES.items()
+        for test, points in of.items()
     }
     for student, names in NAMED.items():
         assert [r["mistakes"] for r in rows if r["student"] == student and r["mistakes"]] == names
@@ -365,5 +377,5 @@ def test_the_report_says_what_went_wrong_in_the_instructors_language(course):
     messages = {mistake.name: mistake.message for mistake in catalogue(NAME)[""]}
     assert all(translator("fr")(messages[name]) in page for name in NAMED["chen"])
     assert f"Étudiants\u202f: {len(SCORES)}." in page
-    assert f"{translator('fr')('Solved by nobody:')} written" in page
+    assert f"{translator('fr')('Solved by nobody:')} {translator('fr')('no task.')}" in page
     assert "<script" not in page
