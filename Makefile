@@ -15,7 +15,7 @@ export OMP_NUM_THREADS ?= 1
 PARALLEL := --numprocesses=logical --dist=loadgroup
 
 .DEFAULT_GOAL := all
-.PHONY: all pdf test proofs serve bench messages english exercises solutions report mutants clean help
+.PHONY: all pdf test proofs serve bench messages english exercises solutions written report mutants clean help
 
 all: $(READY)  ## build the site into _build/site and the exercises into exercises
 	@$(RUN) -m press build
@@ -48,6 +48,9 @@ exercises: $(READY)  ## release the assignments only
 
 solutions: $(READY)  ## run the corrected assignments, for students after the deadline
 	@$(RUN) -m press solutions
+
+written: $(READY)  ## mark the written answers of a class: make written ASSIGNMENT=layer_norm
+	@$(RUN) -m classroom.written $(ASSIGNMENT)
 
 report: $(READY)  ## report on a graded class: make report ASSIGNMENT=layer_norm
 	@$(RUN) -m classroom.report $(ASSIGNMENT)
