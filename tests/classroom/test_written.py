@@ -18,12 +18,14 @@ from nbgrader.preprocessors import SaveAutoGrades
 from traitlets.config import PyFileConfigLoader
 
 from classroom import answers
+from classroom.answers import Question
 from classroom.exports import MoodleExporter
 from classroom.marks import KeepMarks
 from classroom.points import WrittenAnswers, outcome
 from classroom.report import as_page, course
 from classroom.report import read as read_report
 from classroom.written import Marking, Server, choices
+from press import run
 
 ROOT = Path(__file__).parents[2]
 NAME, CELL = "layer_norm", "written"
@@ -230,6 +232,12 @@ def test_the_page_is_for_this_machine_alone_and_loads_nothing(server):
         policy = answer.headers["Content-Security-Policy"].split("; ")
     assert {"default-src 'none'", "form-action 'none'", "base-uri 'none'"} <= set(policy)
     assert not [part for part in policy if "unsafe" in part or "http" in part]
+
+
+def test_the_question_and_its_rubric_come_from_the_source():
+    text, notes = answers.asked(run.read(ROOT / f"solutions/{NAME}.md"), Question(NAME, CELL, 2))
+    assert text.startswith("## 5.") and "colours of pixels" in text and "SOLUTION" not in notes
+    assert notes.startswith("All three become") and "Rubric: 1 point" in notes
 
 
 @pytest.mark.parametrize("attack", ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>"])
