@@ -4,6 +4,7 @@ No student's code runs here: the inputs are drawn again from the seed.
 """
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -40,7 +41,7 @@ class Verdict:
     program: the right program whose mistakes these are. alone: the mistakes that explain one
     result each, where none explain all. right: the results that are right on all probes. missing:
     those that are None. changed: the inputs that were changed in place. seen: what was observed on
-    the probe of the difference.
+    the probe of the difference. unlike: whether the mistakes raise another exception there.
     """
 
     task: Task
@@ -53,6 +54,7 @@ class Verdict:
     missing: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     seen: Result = field(default_factory=Result)
+    unlike: bool = False
 
     @property
     def passed(self) -> bool:
@@ -220,8 +222,18 @@ class Trial:
         return _wrong(self.task, self.probes, seen, self.right)
 
     def explains(self, case: Case, names: set[str] | None = None) -> bool:
-        """Whether these mistakes return what was seen on all probes; of these results only."""
-        return all(self._explains(case, i, names) for i in range(len(self.probes)))
+        """Whether these mistakes return what was seen on all probes; of these results only.
+
+        Where nothing is returned, the exceptions must be the same.
+        """
+        if not all(self._explains(case, i, names) for i in range(len(self.probes))):
+            return False
+        returned = any(result.values for result in case.seen)
+        return returned or all(self.raises_like(case, i) for i in range(len(self.probes)))
+
+    def raises_like(self, case: Case, number: int) -> bool:
+        """Whether the exception on a probe is the one that was seen, names and shapes aside."""
+        return _opening(self.result(number).error) == _opening(case.seen[number].error)
 
     def number_explained(self, case: Case, names: set[str] | None = None) -> int:
         """On how many probes they return what was seen: the more, the likelier among several."""
@@ -289,6 +301,8 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
         verdict = replace(verdict, difference=first)
         if trial := _explaining(rest, written):
             return _told(verdict, trial, rest)
+    if verdict.first.what == "error":  # which says more than any mistake about other results
+        return verdict if len(case.names) > 1 else replace(verdict, right=())
     return _each_alone(verdict, case) if len(case.names) > 1 else replace(verdict, right=())
 
 
@@ -297,7 +311,10 @@ def _told(verdict: Verdict, trial: Trial, case: Case) -> Verdict:
     own = {name for i in range(len(case.probes)) for name in trial.result(i).modified}
     changed = dict.fromkeys(n for result in case.seen for n in result.modified if n not in own)
     mistakes, program = tuple(trial.mistakes), trial.program
-    return replace(verdict, mistakes=mistakes, program=program, changed=tuple(changed))
+    number = next(i for i, probe in enumerate(case.probes) if probe is verdict.first.probe)
+    unlike = not trial.raises_like(case, number)
+    verdict = replace(verdict, mistakes=mistakes, program=program, unlike=unlike)
+    return replace(verdict, changed=tuple(changed))
 
 
 def _is_none(name: str, case: Case) -> bool:
@@ -426,6 +443,11 @@ def _failure(result: Result) -> str:
     name = result.error.split(":")[0]
     late = bool(name and result.values) and name != "AttributeError"
     return "misfit" if late else kind(result.error) if name in MISFITS else name
+
+
+def _opening(error: str) -> list[str]:
+    """The name of an exception, and the first words of what it says."""
+    return re.findall(r"\w+", error)[:4]
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:

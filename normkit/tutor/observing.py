@@ -4,6 +4,7 @@ What it returns, an `Observation`, can travel as bytes, so that the second half,
 in another process, out of reach of the student's code.
 """
 
+import difflib
 import io
 import json
 import linecache
@@ -11,10 +12,11 @@ import re
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from traceback import walk_tb
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,8 @@ LINES, LONGEST = 20, 4000  # kept of what is printed: lines, characters
 class Result:
     """What one probe returned: arrays and the kinds of object they were, an error, side effects.
 
-    line: the student's line that raised the error; shapes: those of the arrays that it names.
+    line: the student's line that raised the error; shapes: those of the arrays that it names;
+    meant: what is perhaps meant by a name or an attribute that is not known there.
     """
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
@@ -39,10 +42,12 @@ class Result:
     modified: list[str] = field(default_factory=list)
     line: str = ""
     shapes: dict[str, str] = field(default_factory=dict)
+    meant: str = ""
     printed: str = ""
 
 
-PLAIN = "kinds", "error", "modified", "line", "shapes", "printed"  # what is no array
+# what is no array
+PLAIN = "kinds", "error", "modified", "line", "shapes", "meant", "printed"
 
 
 @dataclass
@@ -122,7 +127,7 @@ def run_probe(answer: Any, task: Task, probe: Probe) -> Result:
                 result.values[name] = _plain(value)
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: this is not our code
         result.error = _describe(error)
-        result.line, result.shapes = _raised_in(error)
+        result.line, result.shapes, result.meant = _raised_in(error)
     result.modified = [k for k, v in probe.inputs.items() if not _same(v, given[k])]
     return result
 
@@ -137,17 +142,57 @@ class Printed(io.StringIO):
         return "\n".join(self.getvalue().splitlines()[:LINES])[:LONGEST]
 
 
-def _raised_in(error: BaseException) -> tuple[str, dict[str, str]]:
-    """The last line of a student's code that an error came through, and the shapes met there."""
+def _raised_in(error: BaseException) -> tuple[str, dict[str, str], str]:
+    """The last line of a student's code that an error came through, the shapes, what is meant."""
     found = [at for at in walk_tb(error.__traceback__) if is_a_students(at[0])]
     if not found:
-        return "", {}
+        return "", {}, ""
     frame, number = found[-1]
     line = linecache.getline(frame.f_code.co_filename, number).strip()
     names = dict.fromkeys(re.findall(r"[^\W\d]\w*", line))
-    return line[:200], {
-        n: str(s) for n in names if (s := _shape(frame.f_locals.get(n))) is not None
-    }
+    shapes = {n: str(s) for n in names if (s := _shape(frame.f_locals.get(n))) is not None}
+    return line[:200], shapes, _meant(error, line, frame)
+
+
+def _meant(error: BaseException, line: str, frame: FrameType) -> str:
+    """What is perhaps meant by a name, or by an attribute, that is not known; "" of all else."""
+    try:
+        if isinstance(error, NameError) and error.name:
+            return _name_meant(error.name, line, frame)
+        if isinstance(error, AttributeError) and error.name:
+            return _attribute_meant(error.name, error.obj, line)
+    except BaseException:  # to look at a student's object may run anything
+        pass
+    return ""
+
+
+def _name_meant(name: str, line: str, frame: FrameType) -> str:
+    """An attribute of the layer, a function of the library, or a name like it."""
+    torch: Any = sys.modules.get("torch")
+    inside = "self" in frame.f_locals
+    library = torch if torch and (inside or "torch." in line) else np
+    if inside and hasattr(frame.f_locals["self"], name):
+        return f"self.{name}"
+    if callable(getattr(library, name, None)) and re.search(rf"(?<![\w.]){name}\(", line):
+        return f"{'np' if library is np else 'torch'}.{name}"
+    like = _like(name, [*frame.f_globals, *frame.f_locals])
+    return like or (f"self.{name}" if inside else "")
+
+
+def _attribute_meant(name: str, obj: Any, line: str) -> str:
+    """One like it; or, of a layer that is not self, that of a tensor."""
+    torch: Any = sys.modules.get("torch")
+    is_layer = bool(torch) and isinstance(obj, torch.nn.Module)
+    if is_layer and hasattr(torch.Tensor, name) and f"self.{name}" not in line:
+        return "torch.Tensor"
+    return _like(name, set(dir(obj)) - set(dir(torch.nn.Module) if is_layer else ()))
+
+
+def _like(name: str, names: Iterable[str]) -> str:
+    """The name most like another, whatever its capitals; "" if none is."""
+    public = {known.lower(): known for known in sorted(names) if known[0] != "_"}
+    near = difflib.get_close_matches(name.lower(), public, 1)
+    return public[near[0]] if near else ""
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:

@@ -5,7 +5,7 @@ assignment records its tasks in its own folder, where they are found by name.
 """
 
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
@@ -107,6 +107,17 @@ def parts(result: Any, *names: str) -> Named:
         yield from zip(names, result, strict=True)
     else:
         yield N_("result"), result
+
+
+def by_name(predictions: Any, names: Collection[str]) -> Mapping:
+    """Predictions that are a dictionary still, and not under names of one's own."""
+    if not isinstance(predictions, Mapping):
+        raise TypeError(f"{type(predictions).__name__!r} object is not a dictionary of values")
+    missing = [name for name in names if predictions.get(name) is None]
+    others = [name for name in predictions if name not in names]
+    if missing and others:
+        raise LookupError(f"no value for {missing[0]!r}, but one for {others[0]!r}")
+    return predictions
 
 
 def any_inputs(**_given: Any) -> bool:

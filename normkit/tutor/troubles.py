@@ -15,8 +15,13 @@ ARGUMENT = N_(
     "The function has no argument {0}. In NumPy they are called axis, keepdims, ddof; in PyTorch "
     "dim, keepdim, correction."
 )
+NO_ARGUMENT = N_("The function has no argument {0}: look at the first line of its definition.")
 INDEX = N_("The index {0} is too large: along axis {1} there are only {2} entries, counted from 0.")
-LISTED = N_("An index is too large for the list: the entries are counted from 0.")
+LISTED = N_("An index is too large: the entries are counted from 0.")
+SHAPE = N_(
+    "An index is too large: .shape has an entry for each axis, counted from 0, and here there are "
+    "fewer axes than that."
+)
 HOLDER = N_("A {0} only holds layers and cannot be called: call each of its layers in a loop.")
 FORWARD = N_(
     "The layer {0} has no forward: that is misspelt, or indented so that it belongs to another "
@@ -26,12 +31,22 @@ PARAMETER = N_(
     "A parameter can only be replaced by another: wrap the tensor in torch.nn.Parameter, or change "
     "its values with .data.copy_(...)."
 )
-LAYER = N_("A layer of PyTorch is needed here, but this is a {0}.")
+LAYER = N_("A layer of PyTorch is needed here, but this is of type {0}.")
+WRAPPED = N_("register_parameter takes a parameter: wrap the tensor in torch.nn.Parameter(...).")
+MADE_OF = N_(
+    "torch.nn.Parameter takes a tensor, and this is of type {0}: make it one, as in "
+    "torch.tensor([0.5])."
+)
+INSIDE_LAYER = N_("A layer stands where a tensor is needed, such as linear.weight.")
+CHILDREN = N_(
+    "Only a Sequential or a ModuleList can be gone through, or indexed by number; every module has "
+    "named_children()."
+)
 EMPTY = N_("The array is empty along axis {0}: look at the slice that it comes from.")
 INDICES = N_("There are more indices than the array has axes.")
 LIST = N_(
-    "This is a {0}, which has no {1}. If you meant what arrays and tensors have: make it an array "
-    "first."
+    "This is of type {0}, which has no {1}. If you meant what arrays and tensors have: make it an "
+    "array first."
 )
 SEQUENCE = N_("A list cannot be multiplied by such a number: make it an array first.")
 NOTHING = N_(
@@ -39,9 +54,10 @@ NOTHING = N_(
     "unknown key; .grad is None before backward() and after zero_grad()."
 )
 NAME = N_(
-    "The name {0} is not known here: it is misspelt, or belongs to another function. What a layer "
-    "keeps is called self.{0} in its methods."
+    "The name {0} is not known here: perhaps it is misspelt, not imported, or belongs to another "
+    "function."
 )
+MEANT = N_("The name {0} is not known here: perhaps {1} is meant.")
 UNSET = N_("The variable {0} is used before anything is assigned to it, or only in another branch.")
 HEAD = N_(
     "The function is called with other arguments than it takes. Keep its first line as the "
@@ -56,8 +72,8 @@ COMBINATION = N_(
     "called dim, keepdim, correction; in NumPy axis, keepdims, ddof."
 )
 RECORDED = N_(
-    "A function of NumPy meets a tensor whose gradient is recorded. Use the function of PyTorch: "
-    "detach() would cut the graph."
+    "A function of NumPy meets a tensor whose gradient is recorded. In a layer, use the function "
+    "of PyTorch: detach() would cut the graph. To look at the numbers alone, detach() is right."
 )
 SLICE = N_("The ends of a slice must be integers: math.ceil gives an int, np.ceil a float.")
 AXES = N_("An axis is a number, or a tuple of numbers: tuple(...) makes one of a {0}.")
@@ -72,9 +88,10 @@ UNPACK = N_(
     "of x.shape: the number of axes may vary, so count them from the end, as in x.shape[-1]."
 )
 TENSOR = N_(
-    "A function of PyTorch is given a {0}: in a NumPy task use the function of NumPy; elsewhere "
-    "torch.tensor(...) makes it a tensor."
+    "A function of PyTorch takes a tensor, and this is of type {0}: in a NumPy task use the "
+    "function of NumPy; elsewhere torch.tensor(...) makes it a tensor."
 )
+LIKE = N_("torch.{0}_like takes a tensor; for a given length there is torch.{0}.")
 ONE_INDEX = N_("A list has one index at a time: make it an array first.")
 JOINED = N_("The sign + concatenates objects of type {0}: make them arrays first.")
 PLACES = N_(
@@ -85,6 +102,8 @@ BUILTIN = N_("Here {1} is the function of Python, which has no {0}: take np.{1}.
 FIXED = N_(
     "What was handed in cannot be changed: give the new value a name of its own, and return it."
 )
+COUNTED = N_("A number cannot be gone through: range(n) counts from 0 to n - 1.")
+ENTRY = N_("An integer is needed here, not a tuple: take an entry of it, as in x.shape[-1].")
 NUMBER = N_("An integer is needed here: take // instead of /, or int(...).")
 OPERANDS = N_("The operation {0} does not work between {1} and {2}.")
 ZERO = N_("Something is divided by 0.")
@@ -97,6 +116,8 @@ INIT = N_("super().__init__() is missing: it must be the first line of __init__ 
 ATTRIBUTE = N_(
     "{0} has no attribute {1}. In your own layer, what it keeps is set in __init__: self.{1} = ..."
 )
+OTHER = N_("{0} has no attribute {1}: perhaps {2} is meant.")
+LACKING = N_("{0} has no attribute {1}: perhaps it is misspelt, or belongs to another object.")
 MODULE = N_("{0} has no {1}: it is misspelt, no longer exists, or is of the other library.")
 KEYS = N_(
     "The names of the parameters and buffers are not those of the statement: weights {0} cannot be "
@@ -104,8 +125,17 @@ KEYS = N_(
 )
 SIZE = N_("{0} has the shape {2}, but weights of shape {1} are to be loaded into it.")
 LEAF = N_(
+    "A tensor whose gradient is wanted is changed in place. A parameter is set by way of its "
+    ".data, or with torch.no_grad(): above; of an input, make a new tensor, as in x = x - ..."
+)
+NEEDED = N_(
     "An operation in place, such as x -= ..., changes a tensor that the backward pass still needs. "
-    "Make a new one: x = x - ... To set a parameter, write with torch.no_grad(): above."
+    "Make a new one: x = x - ..."
+)
+FAN = N_("Xavier's initialisation needs a matrix; a bias is set to 0.")
+ALIGNED = N_(
+    "@ and np.dot multiply matrices: the last axis of the first must be as long as the last but "
+    "one of the second, or as the only one of a vector. Number by number, * multiplies."
 )
 GRAPH = N_(
     "No gradient can flow back: detach(), .data, no_grad() or a way through NumPy has cut the "
@@ -113,6 +143,8 @@ GRAPH = N_(
 )
 PRODUCT = N_("The matrices {0} and {1} cannot be multiplied: the inner lengths differ.")
 DTYPES = N_("Tensors of different dtypes meet: convert one of them, with .to(x.dtype).")
+SIZES = N_("A tuple of lengths is needed here, such as (1,); this is of type {0}.")
+UNEVEN = N_("Arrays of different shapes make no array: take them apart first, as in a, b = ...")
 SINGLE = N_("An array with several numbers stands where a single number is needed.")
 TRUTH = N_(
     "A comparison of arrays gives an array of True and False, which is neither. Say which is "
@@ -121,35 +153,49 @@ TRUTH = N_(
 RESHAPE = N_("{0} and {1} do not hold equally many numbers: the array cannot be reshaped so.")
 INTEGERS = N_("A mean of integers is asked for: convert to a floating-point dtype first.")
 CALL = N_(
-    "A {0} is called like a function: an operator or a comma is missing, or a name is reused."
+    "An object of type {0} is called like a function: perhaps an operator, a comma or an index is "
+    "missing, or a name is reused."
 )
 HANDED = N_(
     "{0} cannot be called. Hand in a function or a class, without brackets; the class of a layer "
     "inherits from torch.nn.Module."
 )
-SUBSCRIPT = N_("Square brackets follow a {0}, which has no entries.")
+SUBSCRIPT = N_("Square brackets follow an object of type {0}, which has no entries.")
 ASSERTED = N_("An assertion in your own code fails.")
 KEY = N_("There is no key {0}. Keys in quotes are strings, others numbers.")
 INSTALL = N_("{0} is not installed here: pip install {0}")
+PREDICTED = N_("Leave it a dictionary, with a value for each name; this is of type {0}.")
+RENAMED = N_("There is no value for {0}, but one for {1}: keep the names that the notebook gives.")
 
-COMMON = (  # what an exception says, and what that means
+# what an exception says, and what that means; below it, in some, the line that raised it, and then
+# what is perhaps meant by a name or an attribute that is unknown
+COMMON = (
     (r"could not be broadcast|broadcast shape|must match the size of tensor", FIT),
     (r"axis (-?\d+) is out of bounds for array of dimension (\d+)", OUTSIDE),
     (r"expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)", INSIDE),
-    (r"unexpected keyword argument '(\w+)'", ARGUMENT),
+    (r"keyword argument '(ax[ei]s|dims?|keep_?dims?|ddof|correction|unbiased)'", ARGUMENT),
+    (r"unexpected keyword argument '(\w+)'", NO_ARGUMENT),
     (r"index -?\d+ is out of bounds for (?:axis|dimension) (\d+) with size 0", EMPTY),
     (r"index (-?\d+) is out of bounds for (?:axis|dimension) (\d+) with size (\d+)", INDEX),
     (r"too many indices", INDICES),
+    (r"tuple index out of range\n.*\.shape\[", SHAPE),
     (r"(?:list|tuple) index out of range", LISTED),
     (r"Module \[((?:Module|Parameter)(?:List|Dict))\] is missing the required", HOLDER),
     (r"Module \[(\w+)\] is missing the required", FORWARD),
     (r"cannot assign '[\w.]+' (?:object )?as parameter", PARAMETER),
+    (r"to parameter '\w+' \(torch\.nn\.Parameter or None required", WRAPPED),
+    (r"'([\w.]+)' object has no attribute 'detach'\n.*Parameter\(", MADE_OF),
     (r"([\w.]+) is not a Module subclass", LAYER),
     (r"'(list|tuple|int|float|dict|str)' object has no attribute '(\w+)'", LIST),
+    (r"'(NoneType)' object is not callable\n\n", CALL),
+    (r"'(\w+)' object is not a dictionary of values", PREDICTED),
+    (r"no value for (.+?), but one for (.+)", RENAMED),
     (r"NoneType", NOTHING),
+    (r"name '(\w+)' is not defined\n.*\n(.+)", MEANT),
     (r"name '(\w+)' is not defined", NAME),
     (r"local variable '(\w+)'", UNSET),
     (r"positional arguments? but|required positional arguments?|multiple values for", HEAD),
+    (r"invalid combination of arguments - got \((numpy\.ndarray)", TENSOR),
     (r"received an invalid combination of arguments", COMBINATION),
     (r"Can't call numpy\(\) on Tensor that requires grad", RECORDED),
     (r"slice indices must be integers", SLICE),
@@ -157,6 +203,7 @@ COMMON = (  # what an exception says, and what that means
     (r"'bitwise_xor' not supported|operand type\(s\) for \^", POWER),
     (r"Cannot interpret '(True|False)' as a data type", DATATYPE),
     (r"operand type.*'(?:[\w.]*function\w*|method|[\w.]*Dispatcher|numpy.ufunc)'", BRACKETS),
+    (r"must be Tensor, not \w*(?:function|method)", BRACKETS),
     (r"unsupported operand type\(s\) for (.+?): '([\w.]+)' and '([\w.]+)'", OPERANDS),
     (r"can't multiply sequence by non-int", SEQUENCE),
     (r"^ZeroDivisionError", ZERO),
@@ -167,7 +214,11 @@ COMMON = (  # what an exception says, and what that means
     (r"'(numpy\.ndarray|Tensor)' object has no attribute '(\w+)'", ATTRIBUTES),
     (r"'(?:function|method|[\w.]+Dispatcher)' object has no attribute '(\w+)'", METHOD),
     (r"'(\w+)' object is not a class", OBJECT),
+    (r"'[A-Z]\w*' (?:object is not (?:iterable|subscriptable)|has no len)", CHILDREN),
+    (r"'(?:int|float)' object is not iterable", COUNTED),
     (r"values to unpack|cannot unpack non-iterable", UNPACK),
+    (r"(\w+)_like\(\): .*must be Tensor, not", LIKE),
+    (r"must be Tensor, not [A-Z]\w*", INSIDE_LAYER),
     (r"(?:must be|expected) (?:a )?Tensor.*, (?:but got|not) (?:type )?([\w.]+)", TENSOR),
     (r"only integers, slices|only integer tensors", PLACES),
     (r"'(axis|keepdims)' is an invalid keyword argument for (\w+)\(\)", BUILTIN),
@@ -175,13 +226,22 @@ COMMON = (  # what an exception says, and what that means
     (r"list indices must be integers or slices, not tuple", ONE_INDEX),
     (r"can only concatenate (list|tuple)", JOINED),
     (r"float\d*' object cannot be interpreted as an integer|or a single integer, got", NUMBER),
-    (r"'(\w+)' object has no attribute '(\w+)'", ATTRIBUTE),
+    (r"'tuple' object cannot be interpreted as an integer", ENTRY),
+    (r"'(?:\w+)' object has no attribute '\w+'\n.*\ntorch\.Tensor$", INSIDE_LAYER),
+    (r"'(\w+)' object has no attribute '(\w+)'\n.*\n(.+)", OTHER),
+    (r"'(\w+)' object has no attribute '(\w+)'\n.*\bself\.\2\b", ATTRIBUTE),
+    (r"'(\w+)' object has no attribute '(\w+)'", LACKING),
     (r"(?:Missing|Unexpected) key\(s\) in state_dict: (.+?)\.(?: |$)", KEYS),
     (r"size mismatch for ([\w.]+): .*shape (.+?) from .*model is (.+?)\.(?: |$)", SIZE),
-    (r"leaf Variable|modified by an inplace operation", LEAF),
+    (r"leaf Variable", LEAF),
+    (r"modified by an inplace operation", NEEDED),
     (r"does not require grad and does not have a grad_fn", GRAPH),
     (r"shapes cannot be multiplied \((\S+) and (\S+)\)", PRODUCT),
+    (r"not aligned|matmul: Input operand|size mismatch, got input", ALIGNED),
+    (r"Fan in and fan out can not be computed", FAN),
     (r"expected scalar type|must have the same dtype|same dtype, but got", DTYPES),
+    (r"argument 'size' .*must be tuple of ints, not ([\w.]+)", SIZES),
+    (r"inhomogeneous shape", UNEVEN),
     (r"be converted to (?:a )?(?:Python )?[Ss]calar|setting an array element", SINGLE),
     (r"truth value of an array|Boolean value of Tensor", TRUTH),
     (r"cannot reshape array of size (\d+) into shape (.+)", RESHAPE),
@@ -199,7 +259,18 @@ OWN = {HEAD: CALLED}  # what it means in a line of the answer
 HANDED_IN = {CALL: HANDED}  # and where the answer is used
 
 # of a call, not of what is called with: no array that misfits raises these
-CALLS = {ARGUMENT, HEAD, COMBINATION, RECORDED, SLICE, DATATYPE, BRACKETS, CALL, OBJECT}
+CALLS = {
+    ARGUMENT,
+    NO_ARGUMENT,
+    HEAD,
+    COMBINATION,
+    RECORDED,
+    SLICE,
+    DATATYPE,
+    BRACKETS,
+    CALL,
+    OBJECT,
+}
 
 
 def kind(error: str) -> str:
@@ -212,13 +283,14 @@ def kind(error: str) -> str:
     return found if found in CALLS else "misfit"
 
 
-def meaning(error: str, translate: Callable[[str], str], own: bool = False) -> str:
+def meaning(error: str, translate: Callable[[str], str], line: str = "", meant: str = "") -> str:
     """What an exception, given as `Name: what it says`, means; nothing if it is not a usual one.
 
-    own: whether it came through a line of the answer.
+    line: that of the answer which raised it, if one did. meant: what is perhaps meant there.
     """
+    below = "\n".join([error, line, meant])
     for pattern, sentence in COMMON:
-        if found := re.search(pattern, error):
-            sentence = (OWN if own else HANDED_IN).get(sentence, sentence)
+        if found := re.search(pattern, below if r"\n" in pattern else error):
+            sentence = (OWN if line else HANDED_IN).get(sentence, sentence)
             return translate(sentence).format(*found.groups())
     return ""

@@ -16,7 +16,7 @@ Translate = Callable[[str], str]
 WIDTH = 88
 LISTED = 4  # results that are listed by name
 NUMBERS = {"nan", "statistics", "values"}  # differences that two arrays show
-MODIFIED = N_("Changed in place: {name}. The caller still needs it: work on a copy.")
+MODIFIED = N_("Changed in place: {name}. The caller still needs the old values: work on a copy.")
 SENTENCES = {
     "type": N_("The type of {name} is {came} instead of {expected}."),
     "results": N_("Returned: {came}. Expected: {expected}."),
@@ -29,7 +29,8 @@ SENTENCES = {
     ),
     "modified": MODIFIED,
 }
-MISSING = N_(
+MISSING = N_("None instead of a result: {names}. It is not written yet, or not returned.")
+MISSING_GRADIENT = N_(
     "None instead of a result: {names}. It is not written yet, or not returned; or, if it is a "
     "gradient, none arrives there."
 )
@@ -79,7 +80,9 @@ def _progress(verdict: Verdict, _: Translate) -> list[str]:
     if right:
         lines.append(_("Right already: {names}.").format(names=_listed(right, _)))
     if verdict.missing:
-        lines.append(_(MISSING).format(names=_listed(verdict.missing, _)))
+        gradients = any(re.match(r"d[a-z]", name) for name in verdict.missing)
+        text = _(MISSING_GRADIENT if gradients else MISSING)
+        lines.append(text.format(names=_listed(verdict.missing, _)))
     return [line for text in lines for line in _wrap(text)]
 
 
@@ -110,7 +113,7 @@ def _advice_alone(verdict: Verdict, _: Translate) -> list[str]:
         of.setdefault(mistakes, []).append(name)
     lines = []
     for mistakes, names in of.items():
-        lines += _wrap(_("{name}, looked at alone:").format(name=_listed(names, _)))
+        lines += _wrap(_("{name}, looked at alone, perhaps:").format(name=_listed(names, _)))
         lines += [line for mistake in mistakes for line in _wrap(_(mistake.message))]
     return lines
 
@@ -140,7 +143,8 @@ def _trouble(verdict: Verdict, _: Translate) -> list[str]:
     if seen.shapes:
         shapes = ", ".join(f"{name} {shape}" for name, shape in seen.shapes.items())
         lines += _wrap(_("Shapes there: {shapes}").format(shapes=shapes))
-    known = "" if verdict.mistakes else meaning(came, _, own=bool(seen.line))
+    told = verdict.mistakes and not verdict.unlike
+    known = "" if told else meaning(came, _, seen.line, seen.meant)
     return lines + (_wrap(known) if known else [])
 
 

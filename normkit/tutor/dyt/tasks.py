@@ -1,6 +1,7 @@
 """The tasks of the assignment on DyT, Derf and weight normalisation."""
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -125,8 +126,9 @@ def _made_layer() -> type:
         def __init__(self, features, alpha_init=0.5):
             super().__init__()
             self.alpha = torch.nn.Parameter(torch.full((1,), float(alpha_init)))
-            self.weight = torch.nn.Parameter(torch.ones(features))
-            self.bias = torch.nn.Parameter(torch.zeros(features))
+            width = operator.index(features)  # no tuple, as torch.ones would take
+            self.weight = torch.nn.Parameter(torch.ones(width))
+            self.bias = torch.nn.Parameter(torch.zeros(width))
 
         def forward(self, x):
             return self.weight * torch.tanh(self.alpha * x) + self.bias

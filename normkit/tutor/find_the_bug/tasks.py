@@ -28,7 +28,8 @@ from normkit.tutor.batch_norm.tasks import (
     channels,
 )
 from normkit.tutor.probes import WORKED
-from normkit.tutor.tasks import Named, Probe, Task, add, any_inputs, part
+from normkit.tutor.states import new
+from normkit.tutor.tasks import Named, Probe, Task, add, any_inputs, by_name, part
 
 __all__ = ["CODES", "accepts"]
 
@@ -135,7 +136,11 @@ class Mended(Task):
             replace(half, name="half_mended", message=HALF_MENDED, **told)
             for half in (mistakes.parts(given, program, found.way) if self.halves else ())
         ]
-        return [secret, *(m for m in others if m is not given), *halves]
+        rest = [m for m in others if m is not given]
+        if found.way:  # what the program that was given does right may be wrong now
+            later = {program: given.ways[program][found.way + 1 :]}
+            rest.append(replace(given, ways=later))
+        return [secret, *rest, *halves]
 
 
 def _use_modes(answer, x, gamma, beta, momentum, eps, **_others) -> Named:
@@ -143,7 +148,7 @@ def _use_modes(answer, x, gamma, beta, momentum, eps, **_others) -> Named:
     import torch
 
     x, weight, bias = map(torch.from_numpy, (x, gamma, beta))
-    layer = answer(x.shape[1], eps=eps, momentum=momentum).to(x.dtype).eval()
+    layer = new(answer, x.shape[1], eps=eps, momentum=momentum).to(x.dtype).eval()
     yield NEW, layer(x)
     layer.load_state_dict(layer.state_dict() | {"weight": weight, "bias": bias})
     yield TRAINED, layer.train()(x.clone().requires_grad_())
@@ -185,7 +190,7 @@ def _mended(
 
 def _use_names(answer, bug) -> Named:
     names = answer() if callable(answer) else answer  # as the program does
-    yield f'fault["{bug}"]', names.get(bug)
+    yield f'fault["{bug}"]', by_name(names, ()).get(bug)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +243,7 @@ def _ran(test: Callable, program: Any) -> tuple[Any, str]:
 
 def made(text: str) -> Any:
     """The function or the class that a program defines."""
-    names: dict[str, Any] = {"np": np, "__name__": "program"}
+    names: dict[str, Any] = {"np": np, "__name__": "normkit.program"}  # not the student's
     if "torch." in text:
         import torch
 
@@ -258,6 +263,8 @@ def _use_test(answer, bug, program, **texts) -> Named:
 
     Another error than AssertionError that it meets on a right program is passed on.
     """
+    if not callable(answer):
+        raise TypeError(f"{type(answer).__name__!r} object is not callable")
     for name, (candidate, right) in _programs(bug, texts).items():
         accepted = accepts(answer, candidate)
         if right and not accepted:

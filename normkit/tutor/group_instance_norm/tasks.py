@@ -9,7 +9,7 @@ import numpy as np
 from normkit.messages import N_
 from normkit.tutor.by_hand import READY_MADE
 from normkit.tutor.probes import INTEGERS, WORKED
-from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
+from normkit.tutor.tasks import Named, Probe, Task, add, by_name, part, parts
 
 RAISED = N_("the exception that is raised")
 
@@ -190,25 +190,11 @@ MORE_NORMS = {
 def _use_identities(answer, x=None, norm="") -> Named:
     numbers, groups_like = answer() if callable(answer) else answer  # as the program does
     if x is None:
-        numbers = _by_name(numbers, NORMS)
+        numbers = by_name(numbers, NORMS)
         yield from ((f"numbers[{name!r}]", _whole(numbers.get(name))) for name in NORMS)
     else:
         call = f"groups_like({norm}, group_norm, x)"
         yield call, _whole(groups_like({**NORMS, **MORE_NORMS}[norm], group_norm, x))
-
-
-def _by_name(predictions, names) -> dict:
-    """The predictions, if they are a dictionary still, and not under names of one's own."""
-    if isinstance(predictions, dict):
-        missing = [name for name in names if predictions.get(name) is None]
-        others = [name for name in predictions if name not in names]
-        if missing and others:
-            raise LookupError(
-                f"There is no prediction for {missing[0]!r}, but one for {others[0]!r}."
-            )
-        return predictions
-    kind = type(predictions).__name__
-    raise TypeError(f"Leave the predictions a dictionary, a value for each name: this is a {kind}.")
 
 
 def _whole(number):
@@ -298,7 +284,7 @@ FIFTH = {"example_4_minus_0": _minus(4, 0)}  # for a batch that has a fifth
 def _use_batch(answer, x=None, norm="") -> Named:
     predictions, independent = answer() if callable(answer) else answer
     if x is None:
-        predictions = _by_name(predictions, BATCHED)
+        predictions = by_name(predictions, BATCHED)
         yield from ((f"predictions[{name!r}]", predictions.get(name)) for name in BATCHED)
     else:
         norms = {**BATCHED, **MORE_BATCHED, **SEEING, **FIFTH}
@@ -309,6 +295,7 @@ def _batch_probes(rng):
     names = *BATCHED, *MORE_BATCHED, *SEEING
     trials = [{"norm": name, "x": images(rng, 4, 6, 3)} for name in names]
     trials += [{"norm": name, "x": images(rng, 5, 6, 3)} for name in FIFTH]
+    trials += [{"norm": "batch_norm_training", "x": images(rng, 2, 6, 3)}]  # a pair, kept together
     return [Probe(YOURS, {})] + [Probe(RANDOM, given) for given in trials]
 
 

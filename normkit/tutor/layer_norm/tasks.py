@@ -9,7 +9,7 @@ from normkit.messages import N_
 from normkit.tutor.by_hand import READY_MADE
 from normkit.tutor.probes import CONSTANT, INTEGERS, probes, tokens, usual_eps
 from normkit.tutor.states import NEW, STARTS, TRAINED, backward, new, shapes, starts
-from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
+from normkit.tutor.tasks import Named, Probe, Task, add, by_name, part, parts
 
 ROWS = [[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]]
 
@@ -142,8 +142,7 @@ def _use_invariance(answer, x=None, norm="", change="") -> Named:
         return
     predictions, unchanged = answer
     if x is None:
-        if not isinstance(predictions, dict):  # whose type then says what is wrong
-            predictions = dict.fromkeys(CHANGES, predictions)
+        predictions = by_name(predictions, CHANGES)
         yield from ((f"predictions[{name!r}]", predictions.get(name)) for name in CHANGES)
     else:
         call = f"unchanged({norm}, {change}, x)"

@@ -8,7 +8,7 @@ import numpy as np
 
 from normkit.messages import N_
 from normkit.tutor.probes import WORKED
-from normkit.tutor.states import backward
+from normkit.tutor.states import backward, new
 from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
 
 # --- Blocks: functions of NumPy arrays --------------------------------------------------------
@@ -192,7 +192,7 @@ def _use_stack(answer, x, dy, layers, placement) -> Named:
 
     x, dy = map(torch.from_numpy, (x, dy))
     width = x.shape[-1]
-    model = answer(_blocks(layers, width, placement), width, placement)
+    model = new(answer, _blocks(layers, width, placement), width, placement)
     y = model(x)
     yield NEW, y
     yield PARAMETERS, sum(parameter.numel() for parameter in model.parameters())

@@ -1,6 +1,6 @@
 """The tasks of the assignment on the variance and its digits."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from normkit.messages import N_
 from normkit.tutor.by_hand import OURS, SUMS, VARIANCES
 from normkit.tutor.probes import INTEGERS, WORKED, tokens
-from normkit.tutor.tasks import Named, Probe, Task, add, parts
+from normkit.tutor.tasks import Named, Probe, Task, add, by_name, parts
 
 
 class Chunk(NamedTuple):
@@ -138,9 +138,7 @@ def _use_limit(answer, variance, numbers, offsets) -> Named:
 
 def _use_predictions(answer) -> Named:
     predictions = answer() if callable(answer) else answer
-    if not isinstance(predictions, Mapping):
-        yield N_("result"), predictions
-        return
+    predictions = by_name(predictions, CASES)
     yield from ((f"predictions[{name!r}]", predictions.get(name)) for name in CASES)
 
 
@@ -264,6 +262,7 @@ def _limit_probes(rng) -> list[Probe]:
         ("mean_of_squares", numbers, single, (0, 2, 20)),
         ("mean_of_squares", numbers, single, (10, 20)),
         ("mean_of_squares", numbers * 100, double, (5, 15, 20)),  # 4 %; 16 % at 5 + 15 + 20
+        ("mean_of_squares", numbers * 100, double, (10, 45)),  # 20 %, whose square is 4 %
         ("negative", numbers, single, (0, 10)),
         ("zero", numbers / 100, single, (0, 1)),
         ("unbiased", numbers * 100, single, (0, 1000)),

@@ -6,7 +6,7 @@ import torch
 
 from normkit import layer_norm
 from normkit.tutor.judging import judge
-from normkit.tutor.mistakes import combine
+from normkit.tutor.mistakes import combine, mistakes_of
 from normkit.tutor.observing import Observation, observe
 from normkit.tutor.tasks import every_task
 
@@ -95,6 +95,14 @@ def test_right_layers_of_any_style_pass(answer):
     for seed in range(3):
         verdict = judged(answer, "layer_norm/layer", seed)
         assert verdict.passed, verdict.explain()
+
+
+def test_an_exception_everywhere_names_no_mistake_with_another():
+    """Of images with the right number of groups, this one refuses all."""
+    program, task = "group_instance_norm/group_norm", "group_instance_norm/images"
+    (known,) = (m for m in mistakes_of(program) if m.name == "divisor_refused")
+    assert judged(combine(program, known), task).mistakes == (known,)
+    assert not judged(lambda x, *others: np.ones(2) + np.ones(3), task).mistakes
 
 
 def ready_made(x, gamma, beta, eps):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from normkit.tutor.judging import judge, reference, trials
 from normkit.tutor.mistakes import combine
@@ -136,6 +137,68 @@ def test_an_exception_is_kept_with_the_students_line_and_the_shapes_met():
     result = observe(answer, "layer_norm/forward").results[0]
     assert result.error.startswith("ValueError") and result.line == "return x - mean"
     assert result.shapes == {"x": "(2, 3)", "mean": "(2,)"}
+
+
+def misspelt(x, gamma, beta, eps):
+    centred = x - x.mean(-1, keepdims=True)
+    return gamma * centred / centerd + beta  # noqa: F821
+
+
+def without_library(x, gamma, beta, eps):
+    return sqrt(x)  # noqa: F821
+
+
+def capital(x, gamma, beta, eps):
+    return x.Shape
+
+
+class Restless:
+    def __dir__(self):
+        raise SystemExit
+
+    def __getattr__(self, name):
+        raise AttributeError(name, name=name, obj=self)
+
+
+def restless(x, gamma, beta, eps):
+    return Restless().shape
+
+
+@pytest.mark.parametrize(
+    ("answer", "meant"),
+    [(misspelt, "centred"), (without_library, "np.sqrt"), (capital, "shape"), (restless, "")],
+)
+def test_what_is_perhaps_meant_is_kept(answer, meant):
+    assert observe(answer, "layer_norm/forward").results[0].meant == meant
+
+
+class Halved(torch.nn.Module):
+    def __init__(self, features, eps=1e-5):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(features))
+        self.bias = torch.nn.Parameter(torch.zeros(features))
+
+
+class Unkept(Halved):
+    def forward(self, x):
+        return x / eps  # noqa: F821
+
+
+class Unset(Halved):
+    def forward(self, x):
+        return self.norm(x)
+
+
+class AsTensor(Halved):
+    def forward(self, x):
+        return torch.nn.init.zeros_(self)
+
+
+@pytest.mark.parametrize(
+    ("layer", "meant"), [(Unkept, "self.eps"), (Unset, ""), (AsTensor, "torch.Tensor")]
+)
+def test_what_is_perhaps_meant_in_a_layer_is_kept(layer, meant):
+    assert observe(layer, "layer_norm/layer").results[0].meant == meant
 
 
 def test_what_is_printed_is_kept_for_each_probe_and_cut(capsys):

@@ -172,7 +172,7 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "rows",
             "forward",
             "first_axis_only sequences_forgotten statistics_on_last_axis gamma_on_last_axis "
-            "channels_last reshaped_to_rows one_statistic_on_last_axis "
+            "channels_last reshaped_to_rows one_statistic_on_last_axis sums_divided_by_examples "
             "instance_norm_of_images variance_within_examples",
         ),
         (
@@ -183,7 +183,7 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "mean_of_squares brackets_forgotten "
             "running_in_training old_running_in_training not_divided deviations_not_squared "
             "statistic_of_whole_array gamma_and_beta_exchanged root_multiplied "
-            "variance_within_examples instance_norm_of_images",
+            "variance_within_examples instance_norm_of_images sums_divided_by_examples",
         ),
         (
             "backward_inference",

@@ -572,7 +572,14 @@ def reshaped(x, gamma, beta, eps, shape):
     return np.reshape(gamma, shape) * xhat + np.reshape(beta, shape)
 
 
+def divided_by_examples(x, gamma, beta, eps):
+    d = x - x.sum(axes(x), keepdims=True) / len(x)
+    xhat = d / np.sqrt((d * d).sum(axes(x), keepdims=True) / len(x) + eps)
+    return wide(gamma, x) * xhat + wide(beta, x)
+
+
 FORWARD = [
+    (divided_by_examples, ["sums_divided_by_examples"]),
     (per_pixel, ["first_axis_only"]),
     (book, ["sequences_forgotten"]),
     (not_reshaped, ["gamma_on_last_axis"]),
@@ -1157,12 +1164,21 @@ RUN += [
         ["first_axis_only"],
     ),
     (kept_wide, ["running_keeps_axes"]),
+    (
+        learnt(lambda x, y, a: x.mean(), lambda x, y, a, eps: x.var(ddof=1)),
+        ["running_of_whole_array"],
+    ),
 ]
 
 
 def shift_added(x, gamma, beta, running_mean, running_var, eps):
     a = gamma / np.sqrt(running_var + eps)
     return x * wide(a, x) + wide(beta + a * running_mean, x)
+
+
+def mean_as_it_is(x, gamma, beta, running_mean, running_var, eps):
+    a = gamma / np.sqrt(running_var + eps)
+    return x * wide(a, x) + wide(beta - running_mean, x)
 
 
 def moved_first(x, gamma, beta, running_mean, running_var, eps):
@@ -1178,6 +1194,7 @@ def made_biased(x, gamma, beta, running_mean, running_var, eps):
 
 INFER += [
     (shift_added, ["running_mean_added"]),
+    (mean_as_it_is, ["running_mean_not_scaled"]),
     (moved_first, ["updated_in_inference"]),
     (made_biased, ["correction_undone"]),
 ]
@@ -1226,8 +1243,14 @@ def beta_for_no_bias(weight, bias, *others):
     return new_weight, others[1] if bias is None else new_bias
 
 
+def divided_weight(weight, bias, gamma, beta, running_mean, running_var, eps):
+    _, new_bias = fold_rows(weight, bias, gamma, beta, running_mean, running_var, eps)
+    return weight / np.sqrt(running_var + eps)[:, None], new_bias
+
+
 FOLDED += [
     (folded(weight=lambda W, a: a @ W), ["rows_summed"]),
+    (divided_weight, ["gamma_missing_in_weight"]),
     (lambda *given: fold_rows(*given)[::-1], ["bias_returned_first"]),
     (asked_for_truth, ["array_asked_for_truth"]),
     (beta_for_no_bias, ["mean_not_folded"]),

@@ -445,6 +445,10 @@ WRONG = {
             lambda dy, x, a, g, t: a * g * dy * (1 - t),
             lambda dy, x, a, g, t: np.sum(x * g * dy * (1 - t)),
         ),
+        "slope_with_alpha": backward(
+            lambda dy, x, a, g, t: a * (dy * g * a * (1 - t * t)),
+            lambda dy, x, a, g, t: (dy * g * a * (1 - t * t) * x).sum(),
+        ),
         "slope_at_x": backward(
             lambda dy, x, a, g, t: a * g * dy / np.cosh(x) ** 2,
             lambda dy, x, a, g, t: np.sum(x * g * dy / np.cosh(x) ** 2),
@@ -743,7 +747,7 @@ def by_dictionary(model, dyt, alpha_init=0.5):
     modules = dict(model.named_modules())
     for path, norm in modules.items():
         if isinstance(norm, KINDS):
-            layer = dyt(norm.normalized_shape, alpha_init=alpha_init)
+            layer = dyt(norm.normalized_shape[0], alpha_init=alpha_init)
             if norm.weight is not None:
                 layer.weight = torch.nn.Parameter(norm.weight.detach().clone())
             if isinstance(norm, torch.nn.LayerNorm) and norm.bias is not None:
@@ -982,7 +986,15 @@ def cut_at_the_last_dot(model, dyt, alpha_init=0.5):
     return model
 
 
+def asked_with_equality(model, dyt, alpha_init=0.5):
+    for name, norm in named_list(model):
+        if norm in KINDS:
+            setattr(model, name, exchanged(norm, dyt, alpha_init))
+    return model
+
+
 REPLACED_OTHERWISE = [
+    ("model_unchanged", asked_with_equality),
     ("absent_weight_read", width_of(lambda weight: weight.shape[0])),
     ("absent_weight_read", width_of(lambda weight: weight.numel())),
     ("absent_weight_read", width_of(len)),
@@ -994,6 +1006,46 @@ REPLACED_OTHERWISE = [
 @pytest.mark.parametrize(("name", "answer"), REPLACED_OTHERWISE)
 def test_norms_replaced_wrongly_in_other_ways_are_named(name, answer):
     assert named(answer, "dyt/replace") == [name]
+
+
+def test_an_alpha_that_is_frozen_or_made_in_forward_is_told():
+    frozen = layer(alpha=lambda d, a: torch.nn.Parameter(torch.tensor([a]), requires_grad=False))
+    assert named(frozen, "dyt/layer") == ["alpha_detached"]
+
+    class AllMadeInForward(torch.nn.Module):
+        def __init__(self, features, alpha_init=0.5):
+            super().__init__()
+            self.start = alpha_init
+
+        def forward(self, x):
+            self.alpha = torch.nn.Parameter(torch.full((1,), self.start))
+            self.weight = torch.nn.Parameter(torch.ones(x.shape[-1]))
+            self.bias = torch.nn.Parameter(torch.zeros(x.shape[-1]))
+            return self.weight * torch.tanh(self.alpha * x) + self.bias
+
+    verdict = judged(AllMadeInForward, "dyt/layer")
+    assert [mistake.name for mistake in verdict.mistakes] == ["nothing_registered"]
+    assert "made in forward only" in " ".join(verdict.explain("en").split())
+
+
+def test_gamma_in_both_gradients_is_told_without_a_new_dy():
+    def answer(dy, x, alpha, gamma):
+        t, over = np.tanh(alpha * x), tuple(range(x.ndim - 1))
+        u = dy * gamma * (1 - t**2)
+        dgamma, dbeta = (dy * gamma * t).sum(over), (dy * gamma).sum(over)
+        return alpha * u, (u * x).sum(), dgamma, dbeta
+
+    told = " ".join(judged(answer, "dyt/backward").explain("en").split())
+    assert "dgamma and dbeta are computed from dy * gamma" in told
+
+
+def test_integers_cut_off_are_named():
+    def answer(x, alpha, gamma, beta):
+        y = np.zeros_like(x)
+        y[...] = gamma * np.tanh(alpha * x) + beta
+        return y
+
+    assert named(answer, "dyt/forward") == ["dtype_of_x"]
 
 
 def test_parameters_made_in_forward_are_named():
@@ -1031,6 +1083,14 @@ def test_a_bias_of_none_is_named():
 @pytest.mark.parametrize("name", REPLACED_WRONGLY)
 def test_norms_replaced_wrongly_are_named(name):
     assert named(REPLACED_WRONGLY[name], "dyt/replace") == [name]
+
+
+def test_the_width_is_a_number():
+    def with_a_tuple(model, make_layer, alpha_init=0.5):
+        return recursion()(model, lambda n, *others: make_layer((n,), *others), alpha_init)
+
+    verdict = judge(observe(with_a_tuple, "dyt/replace"), "dyt/replace")
+    assert not verdict.mistakes and "not a tuple" in verdict.explain()
 
 
 def test_where_the_layers_stand_counts_by_itself():

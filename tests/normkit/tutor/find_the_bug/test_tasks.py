@@ -461,6 +461,12 @@ class ShareNotCalled(Plain):
         return self.scaled(x, self.running_mean, self.running_var)
 
 
+def divided_channels(x, num_groups, gamma, beta, eps=1e-5):
+    if x.shape[1] % num_groups:
+        raise TypeError("no groups")
+    return x.reshape(len(x), num_groups, x.shape[1] / num_groups, -1)
+
+
 def misspelt_option(x, gamma, beta, running_mean, running_var, momentum=0.1, eps=1e-5):
     return x.var(axis=0, ddoff=1)
 
@@ -470,6 +476,7 @@ def misspelt_option(x, gamma, beta, running_mean, running_var, momentum=0.1, eps
     [
         ("batch_norm_layer", ShareNotCalled, "'int' and 'method'"),
         ("running_batch_norm", misspelt_option, "no argument ddoff"),
+        ("group_norm", divided_channels, "take // instead of /"),
     ],
 )
 def test_an_exception_everywhere_is_explained_by_itself(bug, answer, told):
@@ -487,6 +494,20 @@ def decoder_broken(n, m):
 
 def test_what_was_right_must_stay_right():
     assert named(decoder_broken, "deepnorm_constants") == ["decoder_from_n"]
+
+
+def signs_exchanged(n, m):
+    """Mended for one side, and broken where the program was right."""
+    right = RIGHT["deepnorm_constants"](n, m)
+    if not (n and m):
+        return right
+    e, d = n**4 * m, 3 * m
+    alphas = {"encoder": 0.81 * e ** (-1 / 16), "decoder": d ** (-1 / 4)}
+    return {side: (alphas[side], right[side][1]) for side in right}
+
+
+def test_a_fault_that_is_moved_is_named():
+    assert named(signs_exchanged, "deepnorm_constants") == ["alpha_below_one"]
 
 
 def half_mended_axes(x, gamma, beta, eps=1e-5):
@@ -830,9 +851,31 @@ def old_like_the_batch(function):
     assert np.allclose(mean, 4) and np.allclose(var, 20 / 3)
 
 
+def one_side_forgotten(function):
+    assert np.allclose(function(2, 16)["encoder"], [1.1455, 0.6152], atol=1e-4)
+
+
+def moments_of_a_block(function):
+    x, norms = np.array([0.0, 2, 4]), [lambda v: layer_norm(v, np.ones(3), np.zeros(3))] * 2
+    y = function(x, np.tanh, np.sin, norms)
+    assert abs(y.mean()) < 1e-6 and abs(y.var() - 1) < 1e-3
+
+
+def two_features(function):
+    def norm(v):
+        return layer_norm(v, np.ones(2), np.zeros(2), eps=1e-9)
+
+    x = np.array([1.0, 4])
+    u = norm(x + np.tanh(x))
+    assert np.allclose(function(x, np.tanh, np.sin, [norm] * 2), norm(u + np.sin(u)))
+
+
 @pytest.mark.parametrize(
     ("bug", "test", "name"),
     [
+        ("deepnorm_constants", one_side_forgotten, "beta_alone"),
+        ("post_block", moments_of_a_block, "silent_feed_forward"),
+        ("post_block", two_features, "silent_feed_forward"),
         ("running_batch_norm", mixed_by_halves, "momentum_one_half"),
         ("running_batch_norm", old_like_the_batch, "momentum_one_half"),
         ("layer_norm", lone_vector, "lone_token"),
@@ -890,6 +933,18 @@ def test_an_error_of_the_test_is_told(test, error):
     verdict = judge(observe(test, task), task)
     assert verdict.difference.what == "error" and error in verdict.explain()
     assert named(test, "layer_norm_test") == ["broken_off"]
+
+
+def test_what_breaks_a_test_off_is_explained():
+    task = "find_the_bug/layer_norm_test"
+    for test, told in ((misspelt, "perhaps function is meant"), (None, "Hand in a function")):
+        assert told in " ".join(judge(observe(test, task), task).explain().split())
+
+
+def test_an_object_in_place_of_a_mended_class_is_told_as_such():
+    task = "find_the_bug/batch_norm_layer"
+    verdict = judge(observe(RIGHT["batch_norm_layer"](3), task), task)
+    assert "hand in its class" in verdict.explain()
 
 
 def test_a_program_that_breaks_off_is_refused_but_a_missing_test_is_no_test():

@@ -816,6 +816,10 @@ def broken_off(norm, group_norm, x):
     [
         ("one_example_compared", searching(lambda a, b, x: np.allclose(a[0], b[0]))),
         ("one_example_compared", searching(lambda a, b, x: np.allclose(a[-1], b[-1]))),
+        (
+            "one_example_compared",
+            lambda norm, group_norm, x: GROUPS_LIKE(norm, group_norm, x[:1]),
+        ),
         ("means_compared", searching(lambda a, b, x: abs(a.mean() - b.mean()) < 1e-6)),
         ("norm_not_applied", searching(lambda a, b, x: np.allclose(a, x))),
         ("groups_compared_exactly", searching(lambda a, b, x: (a == b).all())),
@@ -933,7 +937,15 @@ def halves(norm, x):
     return np.allclose(norm(x[:half]), y[:half]) and np.allclose(norm(x[half:]), y[half:])
 
 
-@pytest.mark.parametrize("experiment", [halves, alone(lambda a, b: np.allclose(a, b, atol=0.5))])
+def pairs(norm, x):
+    """Each example stays with the next one: what only these two do is not seen."""
+    y = norm(x)
+    return all(np.allclose(norm(x[i : i + 2]), y[i : i + 2]) for i in range(len(x) - 1))
+
+
+@pytest.mark.parametrize(
+    "experiment", [halves, pairs, alone(lambda a, b: np.allclose(a, b, atol=0.5))]
+)
 def test_an_experiment_that_overlooks_a_dependence_is_refused(experiment):
     task = "group_instance_norm/batch"
     assert not judge(observe((INDEPENDENT, experiment), task), task).passed
@@ -946,7 +958,7 @@ def test_predictions_that_are_no_dictionary_are_explained():
     }.items():
         task = f"group_instance_norm/{task}"
         said = judge(observe(answer, task), task).explain()
-        assert "Leave the predictions a dictionary" in said
+        assert "Leave it a dictionary" in said
 
 
 def test_a_misspelt_name_of_a_prediction_is_told():
@@ -976,6 +988,12 @@ def test_a_misspelt_name_of_a_prediction_is_told():
             lambda norm, x: all(np.allclose(norm(e), y) for e, y in zip(x, norm(x), strict=True)),
         ),
         ("compared_with_all", lambda norm, x: np.allclose(norm(np.zeros_like(x)), norm(x))),
+        (
+            "compared_with_all",
+            lambda norm, x: all(
+                np.allclose(norm(x[i : i + 1])[0], norm(x)[i - 1]) for i in range(1, len(x))
+            ),
+        ),
         (
             "output_compared_with_input",
             lambda norm, x: all(np.allclose(norm(e[None])[0], e) for e in x),

@@ -211,6 +211,11 @@ def pre_by_reduction(x, attention, feed_forward, norms):
     return reduce(lambda u, part: u + part[0](part[1](u)), parts, x)
 
 
+def deep_with_the_branch_divided(x, attention, feed_forward, norms, alpha):
+    u = norms[0](alpha * (x + attention(x) / alpha))
+    return norms[1](alpha * (u + feed_forward(u) / alpha))
+
+
 def deep_in_a_loop(x, attention, feed_forward, norms, alpha):
     for branch in (attention, feed_forward):
         x = norms[branch is feed_forward](np.multiply(x, alpha, dtype=float) + branch(x))
@@ -243,6 +248,19 @@ def peri_step_by_step(x, attention, feed_forward, norms):
     f = norms[3](f)
     x = x + f
     return x
+
+
+class BlocksOfADictionary(nn.Module):
+    def __init__(self, blocks, width, placement):
+        super().__init__()
+        self.blocks = nn.ModuleDict({str(i): block for i, block in enumerate(blocks)})
+        normalised = {"post": True, "pre": False, "deep": True, "peri": False, "output": False}
+        self.last = (lambda v: v) if normalised[placement] else nn.LayerNorm(width)
+
+    def forward(self, x):
+        for block in self.blocks.values():
+            x = block(x)
+        return self.last(x)
 
 
 class ModulesByName(nn.Module):
@@ -415,10 +433,12 @@ RIGHT = [
     ("pre", pre_with_a_helper),
     ("pre", pre_by_reduction),
     ("deep", deep_in_a_loop),
+    ("deep", deep_with_the_branch_divided),
     ("deep", deep_on_a_copy),
     ("peri", peri_by_slices),
     ("peri", peri_step_by_step),
     ("model", ModulesByName),
+    ("model", BlocksOfADictionary),
     ("model", OneList),
     ("model", OwnNorm),
     ("constants", constants_by_sides),
@@ -1009,6 +1029,17 @@ def kaiming(attention, feed_forward, beta):
                 linear.weight.data *= beta
 
 
+def minus_before(one):
+    """alpha, and the sign of the exponent of beta before the number."""
+
+    def answer(*layers):
+        alpha, beta = one(*layers)
+        factor = 0.87**2 if one is encoder else 1
+        return alpha, -factor / beta
+
+    return answer
+
+
 def backwards(function):
     return lambda *layers: function(*layers)[::-1]
 
@@ -1461,6 +1492,12 @@ WRONG = [
     ("model", NormInForward, "final_norm_not_learnt"),
     ("model", lambda blocks, *_: nn.Sequential(*blocks), "final_norm_forgotten"),
     ("constants", constants(alone, tenths, decoder), "tenth_root"),
+    (
+        "constants",
+        constants(minus_before(alone), minus_before(encoder), minus_before(decoder)),
+        "beta_negative",
+    ),
+    ("constants", constants(minus_before(alone), encoder, decoder), "beta_negative"),
     ("constants", constants(alone, exchanged, decoder), "n_and_m_exchanged"),
     ("constants", constants(alone, decoder, encoder), "sides_exchanged"),
     ("constants", constants(alone, encoder, lambda n, m: alone(m)), "cross_attention_forgotten"),

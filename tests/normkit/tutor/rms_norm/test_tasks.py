@@ -9,6 +9,7 @@ import torch
 
 import normkit
 from normkit.tutor.judging import differences, judge
+from normkit.tutor.mistakes import combine
 from normkit.tutor.observing import observe
 from normkit.tutor.tasks import find
 
@@ -568,6 +569,7 @@ def one_too_few_of_k(x, gamma, p, eps):
 
 PARTIAL = {
     "rest_zero": rest_zero,
+    "feature_k_alone": lambda x, g, p, eps: g * x / rms(x[..., math.ceil(p * x.shape[-1])], eps),
     "all_divided_by_k": all_divided_by_k,
     "one_feature_off": partial(lambda size: math.ceil(size) + 1),
     "rms_fixed_eps": lambda x, g, p, eps: g * x / rms(x[..., : math.ceil(p * len(g))], 1e-6),
@@ -903,6 +905,21 @@ def squared_in_the_view(x, gamma, p, eps=1e-5):
     return gamma * x / np.sqrt(mean(first) + eps)
 
 
+def half_by_the_inverse(x, gamma, eps):
+    return gamma * x * (1 / rms(x.astype(np.float32), eps)).astype(np.float16)
+
+
+def clipped_then_wide(x, gamma, eps):
+    mean_square = np.clip(x**2, 0, 65504).mean(axis=-1, keepdims=True, dtype=np.float32)
+    return (gamma * (x / np.sqrt(mean_square + eps))).astype(np.float16)
+
+
+def dx_of_integers(dy, x, gamma, eps):
+    dx, (right, dgamma) = np.zeros_like(x), combine("rms_norm/rms_norm_backward")(dy, x, gamma, eps)
+    dx[...] = right
+    return dx, dgamma
+
+
 def without_the_first(x, gamma, p, eps=1e-5):
     return gamma * x / rms(x[..., 1 : math.ceil(p * x.shape[-1])], eps)
 
@@ -914,6 +931,9 @@ WRITTEN += [
         "rms_of_all",
         lambda x, gamma, eps: gamma * x / np.sqrt(np.linalg.norm(x) ** 2 / x.shape[-1] + eps),
     ),
+    ("rms_norm/half", "product_in_half", half_by_the_inverse),
+    ("rms_norm/half", "squares_clipped", clipped_then_wide),
+    ("rms_norm/backward", "dtype_of_x", dx_of_integers),
     ("rms_norm/partial", "view_changed_in_place", squared_in_the_view),
     ("rms_norm/partial", "one_feature_off", without_the_first),
     (
