@@ -28,10 +28,13 @@ NORMS = (
     *(f"torch.nn.modules.{kind.lower()}norm._{kind}Norm" for kind in ("Batch", "Instance")),
     *(f"torch.nn.utils.fusion.fuse_linear_bn_{name}" for name in ("eval", "weights")),
     *(f"torch.nn.utils.{name}.weight_norm" for name in ("weight_norm", "parametrizations")),
+    *(f"equinox.nn.{kind}Norm" for kind in ("Layer", "RMS", "Group", "Batch")),
+    "jax.nn.standardize",
 )
 GRADIENTS = (
     *("torch.autograd.grad", "torch.autograd.backward", "torch.Tensor.backward"),
     *(f"torch.func.{name}" for name in ("grad", "vjp", "jvp", "jacrev", "jacfwd")),
+    *(f"jax.{name}" for name in ("grad", "value_and_grad", "vjp", "jvp", "jacrev", "jacfwd")),
 )
 VARIANCES = (
     *(f"{kind}.{n}" for kind in ("numpy", "numpy.ndarray", "torch.Tensor") for n in ("var", "std")),
@@ -50,6 +53,7 @@ SUMS = (
 )
 OURS = "normkit"  # every public function and layer of the package
 READY_MADE = (OURS, *NORMS, *GRADIENTS)
+LARGE = "torch", "jax", "equinox"  # libraries that take seconds to import
 
 
 @contextmanager
@@ -59,7 +63,7 @@ def watching(names: Iterable[str], used: list[str]) -> Iterator[None]:
     names: dotted names; "normkit" stands for all public names of the package. Calls that
     this package or one of its functions makes do not count, even if a student was handed it.
     """
-    codes, objects = _ready_made(tuple(names), "torch" in sys.modules)
+    codes, objects = _ready_made(tuple(names), _absent())
     ends = {name.rpartition(".")[2] for name in objects.values()}
 
     def witness(frame: FrameType, event: str, called: Any) -> None:
@@ -88,7 +92,7 @@ def named_in(answer: Any, names: Iterable[str]) -> list[str]:
     The student's functions and classes that it calls are read as well. Nothing of them runs, not
     even a comparison.
     """
-    _codes, objects = _ready_made(tuple(names), "torch" in sys.modules)
+    _codes, objects = _ready_made(tuple(names), _absent())
     waiting = list(answer) if type(answer) is tuple or type(answer) is list else [answer]
     found, seen = [], {}
     while waiting and objects:
@@ -100,23 +104,35 @@ def named_in(answer: Any, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(filter(None, found)))
 
 
-@cache
-def _ready_made(names: tuple[str, ...], torch: bool) -> tuple[dict[int, str], dict[Any, str]]:
-    """The names by the id of the code that runs, "" for any layer's, and by the objects.
+def _absent() -> tuple[str, ...]:
+    """The large libraries that are not imported: until they are, nobody calls them."""
+    return tuple(f"{name}." for name in LARGE if name not in sys.modules)
 
-    torch: whether it is imported; until it is, nobody calls it, and importing it takes seconds.
-    """
+
+@cache
+def _ready_made(
+    names: tuple[str, ...], absent: tuple[str, ...]
+) -> tuple[dict[int, str], dict[Any, str]]:
+    """The names by the id of the code that runs, "" for any layer's, and by the objects."""
     codes: dict[int, str] = {}
     objects: dict[Any, str] = {}  # keep the code alive, and so its id
-    for name in (*names, *(_public(torch) if OURS in names else ())):
-        if name != OURS and (torch or not name.startswith("torch.")):
-            with suppress(ImportError, AttributeError):  # not in this version of the library
-                thing = resolve_name(name)
-                layer = isinstance(thing, type)
-                runs = thing.__init__ if layer else inspect.unwrap(thing)
-                codes.setdefault(id(getattr(runs, "__code__", runs)), "" if layer else name)
-                objects.setdefault(thing, name)
+    for name in (*names, *(_public("torch." not in absent) if OURS in names else ())):
+        spared = name == OURS or name.startswith(absent)
+        if not spared and (thing := _resolved(name)) is not None:
+            layer = isinstance(thing, type)
+            runs = thing.__init__ if layer else inspect.unwrap(thing)
+            codes.setdefault(id(getattr(runs, "__code__", runs)), "" if layer else name)
+            objects.setdefault(thing, name)
     return codes, objects
+
+
+def _resolved(name: str) -> Any:
+    """What a name stands for; None where this version of its library, or this place, has none."""
+    with suppress(ImportError, AttributeError):
+        return (resolve_name if name.startswith(f"{OURS}.") else _of_library)(name)
+
+
+_of_library = cache(resolve_name)  # once for all that a warm process forks
 
 
 def _public(torch: bool) -> list[str]:

@@ -8,6 +8,7 @@ import difflib
 import io
 import json
 import linecache
+import math
 import re
 import sys
 import textwrap
@@ -61,24 +62,32 @@ class Observation:
     ready_made: list[str] = field(default_factory=list)
 
     def to_bytes(self) -> bytes:
-        arrays: dict[str, Any] = {  # Any: savez has an option that is no array
-            f"{i}/{k}": v for i, r in enumerate(self.results) for k, v in r.values.items()
-        }
-        results = [{k: getattr(r, k) for k in PLAIN} for r in self.results]
-        facts = {"results": results, "ready_made": self.ready_made}
-        file = io.BytesIO()
-        np.savez(file, facts=np.array(json.dumps(facts)), **arrays)
-        return file.getvalue()
+        """A line of JSON, which says what the arrays are, and their bytes, one after the other."""
+        every = [[np.asarray(v, order="C") for v in r.values.values()] for r in self.results]
+        results = [
+            {k: getattr(r, k) for k in PLAIN}
+            | {"values": [[k, a.dtype.str, a.shape] for k, a in zip(r.values, arrays, strict=True)]}
+            for r, arrays in zip(self.results, every, strict=True)
+        ]
+        facts = json.dumps({"results": results, "ready_made": self.ready_made})
+        return b"\n".join([facts.encode(), b"".join(a.tobytes() for some in every for a in some)])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Observation":
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            facts = json.loads(str(file["facts"]))
-            results = [Result(**of_one) for of_one in facts["results"]]
-            for key in file.files:
-                if key != "facts":
-                    index, name = key.split("/", 1)
-                    results[int(index)].values[name] = file[key]
+        """What `to_bytes` wrote; ValueError and its like for what it never writes."""
+        line, _, arrays = data.partition(b"\n")
+        facts, start, results = json.loads(line), 0, []
+        for of_one in facts["results"]:
+            values = {}
+            for name, kind, shape in of_one.pop("values"):
+                dtype = np.dtype(kind)
+                if dtype.kind not in "biufU" or not all(type(n) is int and n >= 0 for n in shape):
+                    raise ValueError(f"an array of dtype {dtype} and shape {shape} is not observed")
+                size = math.prod(shape) * dtype.itemsize
+                part = np.frombuffer(arrays[start : start + size], dtype) if size else np.array([])
+                values[name] = part.reshape(shape) if size else np.empty(shape, dtype)
+                start += size
+            results.append(Result(values, **of_one))
         return cls(results, facts["ready_made"])
 
 

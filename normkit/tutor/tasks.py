@@ -55,6 +55,7 @@ class Task:
     any_dtype: tuple[str, ...] = ()
     whole: str = ""
     pairs: int = 200
+    sees: tuple[str, ...] = ()
 
     def draw(self, seed: int) -> Sequence[Probe]:
         """The probes of a seed: always the same."""
@@ -86,6 +87,15 @@ def every_task() -> dict[str, Task]:
     for assignment in assignments():
         import_module(f"normkit.tutor.{assignment}.tasks")
     return TASKS
+
+
+def first_half(assignment: str = "") -> list[str]:
+    """The files of this package that observe the answers of an assignment; nothing that judges."""
+    names = ("__init__", "tasks", "observing", "by_hand", "probes", "states")
+    tasks = [f"tutor/{a}/{name}.py" for a in assignments() for name in ("__init__", "tasks")]
+    seen = {m for t in every_task().values() if t.name.startswith(f"{assignment}/") for m in t.sees}
+    library = [f"{name}.py" for name in ("__init__", "_extras", "messages", *sorted(seen))]
+    return [*library, *(f"tutor/{name}.py" for name in names), *tasks]
 
 
 def find(task: Task | str) -> Task:

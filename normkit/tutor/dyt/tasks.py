@@ -407,6 +407,7 @@ add(
     ),
     Task(
         "dyt/replace",
+        sees=("_arrays", "layers", "placement"),
         programs=("dyt/replace_norms", "dyt/replace_norms_by_path"),
         chapter="dyt#dyt-code",
         use=_use_replace,

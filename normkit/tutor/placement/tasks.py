@@ -417,6 +417,7 @@ add(
         pairs=100,
         chapter="placement#placement-formula",
         by_hand=("normkit.CharacterTransformer",),
+        sees=("_arrays", "functions", "layers", "placement", "typing"),
     ),
     CONSTANTS,
     part("placement/constants_one_side", CONSTANTS, _is_one_side, without=_looking_alike("alone")),

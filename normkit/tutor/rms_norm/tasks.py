@@ -245,6 +245,7 @@ add(
             (ROWS, [1, 2, 0.5, 3], [0, 0, 1, -1]),
         ),
         rows=("y",),
+        sees=("_arrays", "functions", "typing"),
     ),
     Task(
         "rms_norm/half",

@@ -325,6 +325,7 @@ add(
     Task(
         "stability/predict",
         programs=("stability/variance_predictions",),
+        sees=("_arrays", "typing", "variance"),
         chapter="why#why-variance",
         use=_use_predictions,
         probes=lambda rng: [Probe(N_("your predictions"), {})],

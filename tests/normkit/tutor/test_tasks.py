@@ -13,17 +13,9 @@ import normkit
 from normkit.tutor.judging import judge
 from normkit.tutor.observing import Observation
 from normkit.tutor.programs import find_program
-from normkit.tutor.tasks import assignments, every_task, find, part
+from normkit.tutor.tasks import every_task, find, first_half, part
 
 PACKAGE = Path(normkit.__file__).parent
-FIRST_HALF = (
-    *("__init__.py", "_extras.py", "messages.py"),
-    *(
-        f"tutor/{name}.py"
-        for name in ("__init__", "tasks", "observing", "by_hand", "probes", "states")
-    ),
-    *(f"tutor/{name}/{file}.py" for name in assignments() for file in ("__init__", "tasks")),
-)
 OBSERVED = """
 import builtins, pickle, sys
 folder, torch = sys.argv[1:]
@@ -46,10 +38,10 @@ sys.stdout.buffer.write(pickle.dumps(done))
 
 
 @pytest.fixture(scope="module")
-def first_half(tmp_path_factory):
+def package(tmp_path_factory):
     """A package with nothing but what runs beside a student's code."""
     folder = tmp_path_factory.mktemp("first_half")
-    for file in FIRST_HALF:
+    for file in first_half():
         (folder / "normkit" / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PACKAGE / file, folder / "normkit" / file)
     return folder
@@ -72,14 +64,14 @@ def needs_torch(task):
 
 
 @pytest.mark.parametrize("torch", ["absent", "there"])
-def test_answers_are_observed_where_what_judges_them_is_absent(first_half, torch):
+def test_answers_are_observed_where_what_judges_them_is_absent(package, torch):
     tasks = {n: t for n, t in every_task().items() if needs_torch(t) == (torch == "there")}
     work = {}
     for name, task in tasks.items():
         program = task.programs[0]
         work[name] = source_of(program), program.rpartition("/")[2], drawn_here(name)
     done = subprocess.run(
-        [sys.executable, "-I", "-c", OBSERVED, str(first_half), torch],
+        [sys.executable, "-I", "-c", OBSERVED, str(package), torch],
         input=pickle.dumps(work),
         capture_output=True,
     )
