@@ -15,7 +15,7 @@ export OMP_NUM_THREADS ?= 1
 PARALLEL := --numprocesses=logical --dist=loadgroup
 
 .DEFAULT_GOAL := all
-.PHONY: all pdf test proofs serve bench messages english exercises solutions written report mutants clean help
+.PHONY: all pdf test proofs serve bench bench-grading messages english exercises solutions grade written report mutants clean help
 
 all: $(READY)  ## build the site into _build/site and the exercises into exercises
 	@$(RUN) -m press build
@@ -40,6 +40,9 @@ serve: all  ## build, then serve the site on http://localhost:8000
 bench: $(READY)  ## measure speed, as ratios
 	@$(RUN) book/code/benchmark.py
 
+bench-grading: $(READY)  ## measure grading against stock nbgrader, as ratios (some minutes)
+	@$(RUN) -W ignore -m classroom.benchmark
+
 messages: $(READY)  ## refresh the catalogues after an English edit; list what to translate
 	@$(RUN) -m press messages
 
@@ -48,6 +51,9 @@ exercises: $(READY)  ## release the assignments only
 
 solutions: $(READY)  ## run the corrected assignments, for students after the deadline
 	@$(RUN) -m press solutions
+
+grade: $(READY)  ## grade a class: make grade ASSIGNMENT=layer_norm
+	@$(RUN) -m classroom.grade $(ASSIGNMENT)
 
 written: $(READY)  ## mark the written answers of a class: make written ASSIGNMENT=layer_norm
 	@$(RUN) -m classroom.written $(ASSIGNMENT)
@@ -65,7 +71,7 @@ clean:  ## remove all that was built (the environment stays)
 	rm -rf _build
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \

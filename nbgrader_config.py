@@ -15,10 +15,9 @@ c.ClearSolutions.text_stub = "✎"
 # Whatever was handed in is read, mended where it can be, and graded.
 c.Autograde.exporter_class = "classroom.submissions.SubmissionReader"
 c.Autograde.autograde_preprocessors = [
-    "classroom.execute.ExecuteToTheEnd",
+    "classroom.judged.JudgedOutside",
     "nbgrader.preprocessors.LimitOutput",
-    "classroom.verdicts.KeepVerdicts",
-    "classroom.scores.OnlyErrorsCost",
+    "classroom.scores.VerdictsScore",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
@@ -28,11 +27,12 @@ c.GenerateFeedback.preprocessors = [
     "nbgrader.preprocessors.GetGrades",
     "classroom.feedback.ForStudents",
 ]
-c.Execute.timeout = 60  # seconds for one cell; importing torch takes a few
+# "none" where there is neither bubblewrap nor a container: students' code runs with your rights
+c.JudgedOutside.sandbox = "bubblewrap"
+c.JudgedOutside.seconds = 60  # for a cell, and for an answer on its probes
 c.NbGrader.logfile = ".nbgrader.log"
 
 # Written answers: "off" leaves them out, and the code counts for the whole. Answers in a language
-# that is not accepted are set apart (book/instructors.md). Marks survive another grading.
+# that is not accepted are set apart (book/instructors.md).
 c.WrittenAnswers.written = "on"
 c.WrittenAnswers.languages = ["en", "fr", "zh"]
-c.Autograde.autograde_preprocessors.append("classroom.marks.KeepMarks")

@@ -56,7 +56,7 @@ def hand_back(assignment: str, sheet: Path | None = None, to: Path = Path("retur
         people = table.people(gradebook.students) if table else {}
         most = found.max_score
     if not outcomes:
-        raise SystemExit(f"Nothing is graded yet: nbgrader autograde {assignment}")
+        raise SystemExit(f"Nothing is graded yet: make grade ASSIGNMENT={assignment}")
     returned.folder.mkdir(parents=True, exist_ok=True)
     named = {student: lms for (student, name), lms in record(of).items() if name == assignment}
     if table:

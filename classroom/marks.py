@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 from nbgrader.api import Base, Grade, Gradebook
-from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 from sqlalchemy import Column, String
 
@@ -33,20 +32,6 @@ class Mark(NamedTuple):
     points: float | None
     waits: bool
     digest: str | None
-
-
-class KeepMarks(NbGraderPreprocessor):
-    """Runs after the points are saved: an answer that is as it was when marked does not wait."""
-
-    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        known = resources["nbgrader"]
-        where = known["notebook"], known["assignment"], known["student"]
-        with Gradebook(known["db_url"]) as gradebook:
-            for cell in filter(is_written, nb.cells):
-                grade = gradebook.find_grade(cell.metadata.nbgrader["grade_id"], *where)
-                keep(gradebook, grade, digest(cell))
-            gradebook.db.commit()
-        return nb, resources
 
 
 def is_written(cell: NotebookNode) -> bool:

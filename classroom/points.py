@@ -56,10 +56,13 @@ class Outcome:
 
 
 def waits(grade: Grade) -> bool:
-    """Whether a cell has no points yet, or a mark that was given to an earlier answer."""
+    """Whether a cell has no points yet, or a mark that was given to an earlier answer.
+
+    A test has none where it was never graded, or where they are withheld until a person looks.
+    """
     if grade.cell.cell_type == "markdown":
         return grade.needs_manual_grade
-    return grade.auto_score is None and grade.manual_score is None
+    return grade.manual_score is None and (grade.auto_score is None or grade.needs_manual_grade)
 
 
 def scale(submission: SubmittedAssignment, settings: WrittenAnswers) -> float:

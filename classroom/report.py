@@ -1,6 +1,6 @@
 """What a class did: points for each task, mistakes and how many made them, what nobody solved.
 
-`python -m classroom.report ASSIGNMENT`, after `nbgrader autograde ASSIGNMENT`, writes a page of
+`python -m classroom.report ASSIGNMENT`, after `make grade`, writes a page of
 HTML and a CSV into `reports/`. The mistakes are those of the verdicts stored in the graded
 notebooks: nothing runs again.
 """
@@ -45,7 +45,7 @@ def report(assignment: str, language: str = "en", folder: Path = Path("reports")
     """Write the report on an assignment of the course in this folder; return its two files."""
     attempts = list(read(course(), assignment))
     if not attempts:
-        raise SystemExit(f"Nothing is graded yet: nbgrader autograde {assignment}")
+        raise SystemExit(f"Nothing is graded yet: make grade ASSIGNMENT={assignment}")
     folder.mkdir(parents=True, exist_ok=True)
     page, table = folder / f"{assignment}.html", folder / f"{assignment}.csv"
     page.write_text(as_page(assignment, attempts, language), encoding="utf-8")

@@ -108,17 +108,30 @@ class SubmissionReader(NotebookExporter):
 
 def read(path: Path) -> tuple[NotebookNode, list[str]]:
     """Return the text of a submission or, if there is none, an empty notebook and the reason."""
+    data, reason = taken(path)
+    return (new_notebook(), [reason]) if reason else parsed(data)
+
+
+def taken(path: Path) -> tuple[bytes, str]:
+    """What was handed in, unread; or why it is graded as empty."""
     try:
         if reason := refusal(path):
-            return new_notebook(), [f"refused: {reason}, graded as empty"]
-        data = path.read_bytes()
-        raw = nbformat.reads(data.decode(json.detect_encoding(data)), as_version=4)
-        return new_notebook(cells=[_text_of(cell) for cell in raw.cells]), []
+            return b"", f"refused: {reason}, graded as empty"
+        return path.read_bytes(), ""
     except (FileNotFoundError, NotADirectoryError):
         found = sorted(other.name for other in path.parent.glob("*.ipynb"))
         others = ", ".join(ascii(name) if CONTROLS.search(name) else name for name in found)
         hint = f" (found: {others}; rename it and grade again with --force)" if others else ""
-        return new_notebook(), [f"was not handed in{hint}, graded as empty"]
+        return b"", f"was not handed in{hint}, graded as empty"
+    except OSError as error:
+        return b"", f"cannot be read ({_first(error)}), graded as empty"
+
+
+def parsed(data: bytes) -> tuple[NotebookNode, list[str]]:
+    """The text of a submission or, if it is no notebook, an empty one and the reason."""
+    try:
+        raw = nbformat.reads(data.decode(json.detect_encoding(data)), as_version=4)
+        return new_notebook(cells=[_text_of(cell) for cell in raw.cells]), []
     except Exception as error:  # a submission may be anything
         return new_notebook(), [f"cannot be read ({_first(error)}), graded as empty"]
 

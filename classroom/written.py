@@ -1,6 +1,6 @@
 """Marks the written answers of a class: a local page for each question, with a key for each mark.
 
-`python -m classroom.written ASSIGNMENT`, after `nbgrader autograde ASSIGNMENT`, prints the address
+`python -m classroom.written ASSIGNMENT`, after `make grade`, prints the address
 of a page that only this machine can open. All answers to a question are there, without names,
 identical ones together. A mark is in the gradebook as soon as its key is pressed.
 """

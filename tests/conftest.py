@@ -1,7 +1,10 @@
 """What all tests share: the parts of a machine that some need, samples, and what runs together."""
 
 import os
+import shutil
+import subprocess
 from collections import Counter, defaultdict
+from functools import cache
 
 import pytest
 
@@ -12,8 +15,18 @@ def chromium() -> bool:
     return browser() is not None
 
 
+@cache
+def bubblewrap() -> bool:
+    command = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"]
+    found = shutil.which("bwrap")
+    return bool(found) and subprocess.run(command, capture_output=True).returncode == 0
+
+
 # What `@pytest.mark.needs` may name: whether it is here, and what installs it on Debian.
-PARTS = {"chromium": (chromium, "apt-get install chromium fonts-noto-cjk")}
+PARTS = {
+    "chromium": (chromium, "apt-get install chromium fonts-noto-cjk"),
+    "bubblewrap": (bubblewrap, "apt-get install bubblewrap"),
+}
 MISSING = "needs "  # begins the reason of each skip of ours
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 
+from classroom.sandbox import Sandbox
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -105,3 +107,11 @@ def time_limit():
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def box():
+    """A sandbox that runs students' code."""
+    box = Sandbox()
+    yield box
+    box.close()

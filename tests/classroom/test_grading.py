@@ -15,7 +15,8 @@ import pytest
 from nbgrader.api import Gradebook
 
 from normkit.messages import translator
-from normkit.tutor.mistakes import catalogue
+from normkit.tutor.mistakes import catalogue, mistakes_of, written
+from normkit.tutor.programs import find_program
 from press.release import release
 from press.run import read
 
@@ -73,8 +74,10 @@ def layer_norm(x, gamma, beta, eps=1e-5):
 
 def mistaken(name, program, mistake):
     """An answer that makes a mistake of the catalogue."""
-    made = f"{name} = wrong('layer_norm/{program}', '{mistake}')"
-    return f"from normkit.tutor.exposing import wrong\n{made}"
+    known = {m.name: m for m in mistakes_of(f"layer_norm/{program}")}
+    called = find_program(f"layer_norm/{program}").calls().values()
+    texts = [written(of, known[mistake]) for of in (*called, f"layer_norm/{program}")]
+    return "\n\n".join([*texts, f"{name} = {program}\n"])
 
 
 # Honest, and it says so on stderr: warnings, prints and logging cost no points.
@@ -110,6 +113,7 @@ def refused(folder):
     (folder / "data.csv").write_text("1,2", "utf-8")
 
 
+pytestmark = pytest.mark.needs("bubblewrap")
 INVARIANCE = "\npredictions, unchanged = answer()"
 # The order matters: whoever spoils a run spoils it for those who come later in the alphabet.
 HANDED_IN = {
@@ -278,9 +282,10 @@ def test_only_ordinary_files_are_copied_beside_a_graded_notebook(course):
     assert copied == {f"{NAME}.ipynb", "data.csv"}
 
 
-def test_good_submissions_are_not_reported(course):
+def test_only_who_looks_around_is_reported_for_a_look(course):
     log = (course / ".nbgrader.log").read_text("utf-8")
-    assert not [s for s in HANDED_IN if s > "abigail" and re.search(rf"WARNING\] {s},", log)]
+    reported = {s for s in HANDED_IN if s > "abigail" and re.search(rf"WARNING\] {s},", log)}
+    assert reported == {"blaise"} and "unusual: import inspect" in log
 
 
 @pytest.mark.parametrize(
@@ -311,10 +316,6 @@ def test_feedback_shows_no_hidden_test_and_loads_nothing(course, student):
     assert not re.search(r"<script|<link|src=\"(?!data:)|@import|\\\\frac", page)
 
 
-def test_feedback_says_where_a_hidden_test_was_printed(course):
-    assert text_of(course, "blaise").count("[test caché]") > 3
-
-
 @pytest.mark.parametrize("student", HANDED_IN)
 def test_nothing_but_the_page_is_given_back(course, student):
     folder = course / "feedback" / student / NAME
@@ -337,7 +338,7 @@ def test_feedback_is_in_the_students_language(course):
     assert "Written answer" in pages["emil"]
 
 
-@pytest.mark.parametrize("student", WAITING)
+@pytest.mark.parametrize("student", sorted(WAITING))
 def test_feedback_is_provisional_while_a_mark_is_missing(course, student):
     page = text_of(course, student)
     assert "– / 2.0" in page and "18.0 / 18.0" in page and "/ 20.0" not in page

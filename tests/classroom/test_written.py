@@ -14,16 +14,15 @@ from urllib.request import Request, urlopen
 import nbformat
 import pytest
 from nbgrader.api import Gradebook
-from nbgrader.preprocessors import SaveAutoGrades
 from traitlets.config import PyFileConfigLoader
 
 from classroom import answers
 from classroom.answers import Question
 from classroom.exports import MoodleExporter
-from classroom.marks import KeepMarks
 from classroom.points import WrittenAnswers, outcome
 from classroom.report import as_page, course
 from classroom.report import read as read_report
+from classroom.scores import VerdictsScore
 from classroom.written import Marking, Server, choices
 from press import run
 
@@ -60,13 +59,14 @@ def hand_in(student, answer, language="en", points=18):
         for grade in book.find_submission(NAME, student).notebooks[0].grades:
             if grade.cell.cell_type == "code":
                 grade.auto_score = points / 18 * grade.max_score
+                grade.needs_manual_grade = False
         book.db.commit()
 
 
 def save(notebook, student):
     """Run what nbgrader and the settings run when the points are saved."""
     known = {"notebook": NAME, "assignment": NAME, "student": student, "db_url": course().db_url}
-    for step in (SaveAutoGrades(), KeepMarks()):
+    for step in (VerdictsScore(),):
         step.preprocess(notebook, {"nbgrader": known})
 
 

@@ -1,0 +1,377 @@
+"""Grades a class: `python -m classroom.grade [ASSIGNMENT …]`, or `make grade ASSIGNMENT=…`.
+
+What is new or has changed is graded, each submission in the sandbox, on all cores; one process
+writes the gradebook. Killed at any moment and started again, it goes on where it was: a graded
+notebook is written last, and says of which submission it is.
+"""
+
+import argparse
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import LimitOutput
+from nbgrader.utils import parse_utc
+from sqlalchemy.exc import SAWarning
+from tqdm import tqdm
+from traitlets.config import Config, PyFileConfigLoader
+
+from classroom.judged import JudgedOutside, grade
+from classroom.sandbox import SandboxError, sandbox
+from classroom.scores import Worth, save, worths
+from classroom.secret import secret
+from classroom.submissions import CONTROLS, Master, master_cells, mend, parsed, refusal, taken
+from classroom.verdicts import KEY
+
+WRITING = ".being-written"  # in autograded/: what a killed run was writing
+PLACE = ".grading"  # what a run needs while it lasts
+TRIES = 2  # for a submission whose worker dies
+
+
+@dataclass(frozen=True)
+class Job:
+    """A submission to grade: plain data, which travels to any worker."""
+
+    assignment: str
+    student: str
+    notebook: str
+    data: bytes
+    reason: str  # why it is graded as empty
+    masters: Sequence[Master]
+    kernelspec: str | None
+    secret: bytes
+    seconds: float
+    confined: bool
+    fingerprint: str
+    came: str = ""  # when it was handed in, as its timestamp.txt says
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What a worker made of a submission: the notebook as text, what its cells are worth."""
+
+    text: str
+    worths: list[Worth]
+    remarks: list[str]
+
+
+@dataclass
+class Summary:
+    """What a run did, and what needs a look."""
+
+    graded: int = 0
+    unchanged: int = 0
+    told: dict[str, list[str]] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+    confined: bool = True
+
+    def __str__(self) -> str:
+        lines = [f"{self.graded} graded, {self.unchanged} unchanged."]
+        if not self.confined:
+            lines.append("NO SANDBOX: students' code ran with your rights.")
+        if self.told:
+            lines += ["", "Needs a look:"]
+            lines += [f"  {who}: {'; '.join(what)}" for who, what in sorted(self.told.items())]
+        if self.failed:
+            lines += ["", f"NOT GRADED: {', '.join(sorted(self.failed))}. Run the command again."]
+        return "\n".join(lines)
+
+
+# --- In a worker ------------------------------------------------------------------------------
+
+
+def graded(job: Job) -> Graded:
+    """Grade a submission: read, mend, run in the sandbox, judge."""
+    nb, remarks = (nbformat.v4.new_notebook(), [job.reason]) if job.reason else parsed(job.data)
+    repairs = mend(nb, list(job.masters))
+    if job.kernelspec:
+        nb.metadata.kernelspec = json.loads(job.kernelspec)
+    grade(nb, job.assignment, job.secret, sandbox(job.confined), job.seconds)
+    nb, _ = LimitOutput().preprocess(nb, {})
+    nb.metadata[KEY]["submission"] = job.fingerprint
+    remarks = [*(remarks or repairs), *nb.metadata[KEY]["flags"]]
+    nb.metadata[KEY]["flags"] = remarks
+    return Graded(nbformat.writes(nb), worths(nb), remarks)
+
+
+def begin() -> None:
+    """Start a worker: it ends with its parent, and leaves interrupts to it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+# --- In the one process that reads submissions and writes grades ------------------------------
+
+
+class Class:
+    """A course whose submissions are graded, in the current folder."""
+
+    def __init__(self, config: Config, force: bool = False) -> None:
+        self.course = CourseDirectory(config=config)
+        self.settings = JudgedOutside(config=config)
+        self.root, self.force = Path(self.course.root), force
+        self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
+        self.lost: dict[tuple[str, str], str] = {}
+        self.summary = Summary(confined=self.settings.sandbox != "none")
+
+    def assignments(self) -> list[str]:
+        return sorted(assignment.name for assignment in self.gradebook.assignments)
+
+    def students(self, assignment: str, only: Sequence[str]) -> Iterator[str]:
+        """Who has handed something in, under a name that can be one."""
+        pattern = self.course.format_path(self.course.submitted_directory, "*", assignment)
+        for folder in sorted(self.root.glob(os.path.relpath(pattern, self.root))):
+            student = folder.parent.name
+            if CONTROLS.search(student):
+                self.tell(ascii(student), "refused: a control character in the name of its folder")
+            elif not only or student in only:
+                yield student
+
+    def jobs(self, assignment: str, only: Sequence[str] = ()) -> Iterator[Job]:
+        """What is new or has changed."""
+        try:
+            notebooks = self.gradebook.find_assignment(assignment).notebooks
+        except MissingEntry:
+            raise SystemExit(
+                f"The gradebook knows no {assignment}: nbgrader generate_assignment {assignment}"
+            ) from None
+        known = [(n.name, master_cells(n), n.kernelspec) for n in notebooks]
+        for student in self.students(assignment, only):
+            for name, masters, kernelspec in known:
+                job = self.job(assignment, student, name, masters, kernelspec)
+                if self.force or job.fingerprint != self.fingerprint(job):
+                    yield job
+                else:
+                    self.summary.unchanged += 1
+
+    def job(
+        self, assignment: str, student: str, name: str, masters: list[Master], kernelspec: Any
+    ) -> Job:
+        folder = Path(self.path(self.course.submitted_directory, student, assignment))
+        data, reason = taken(folder / f"{name}.ipynb")
+        others = sorted(ascii(p.name)[1:-1] for p in folder.glob("*") if p.suffix != ".ipynb")
+        if others := [other for other in others if other != "timestamp.txt"]:
+            self.tell(f"{student}, {assignment}", f"ignored beside it: {', '.join(others[:5])}")
+        came = self.came(folder)
+        of = secret(self.root)
+        facts = [data, reason.encode(), came.encode(), of, repr(masters).encode()]
+        digest = sha256(b"\0".join(sha256(fact).digest() for fact in facts)).hexdigest()
+        seconds, confined = self.settings.seconds, self.settings.sandbox != "none"
+        return Job(
+            *(assignment, student, name, data, reason, masters, kernelspec, of, seconds, confined),
+            *(digest, came),
+        )
+
+    def path(self, step: str, student: str, assignment: str) -> str:
+        return self.course.format_path(step, student, assignment)
+
+    def came(self, folder: Path) -> str:
+        """When a submission was handed in, if its file says so and is one."""
+        path = folder / "timestamp.txt"
+        with suppress(OSError, ValueError):
+            text = "" if refusal(path) else path.read_text("utf-8").strip()
+            return text if text and parse_utc(text) else ""
+        return ""
+
+    def fingerprint(self, job: Job) -> str:
+        """Of which submission the graded notebook is; nothing where there is none."""
+        with suppress(OSError, ValueError, AttributeError):
+            text = self.target(job).read_text("utf-8")
+            return str(json.loads(text)["metadata"].get(KEY, {}).get("submission", ""))
+        return ""
+
+    def target(self, job: Job) -> Path:
+        folder = self.path(self.course.autograded_directory, job.student, job.assignment)
+        return Path(folder, f"{job.notebook}.ipynb")
+
+    def keep(self, job: Job, result: Graded) -> None:
+        """Write what came: the gradebook first, the notebook that says that it is done last."""
+        gradebook, when = self.gradebook, {"timestamp": parse_utc(job.came)} if job.came else {}
+        gradebook.update_or_create_student(job.student)
+        gradebook.update_or_create_submission(job.assignment, job.student, **when)
+        names = job.notebook, job.assignment, job.student
+        save(gradebook, gradebook.find_submission_notebook(*names), result.worths)
+        gradebook.db.commit()
+        target = self.target(job)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if job.came:
+            self.write(target.with_name("timestamp.txt"), job.came)
+        self.write(target, result.text)
+        self.summary.graded += 1
+        for remark in result.remarks:
+            self.tell(f"{job.student}, {job.assignment}", remark)
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a file, whole or not at all."""
+        draft = Path(self.path(self.course.autograded_directory, ".", "."), WRITING)
+        draft.unlink(missing_ok=True)
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.chmod(0o444)
+        draft.replace(path)
+
+    def tell(self, who: str, what: str) -> None:
+        self.summary.told.setdefault(who, []).append(what)
+
+
+def run(of: Class, jobs: list[Job], workers: Callable[[], Executor]) -> None:
+    """Grade them, and write what comes as it comes.
+
+    Whoever is lost with a worker is tried once more, at last alone: one may be what kills it.
+    """
+    with tqdm(total=len(jobs), unit="submission", disable=not jobs) as bar:
+        for _ in range(TRIES):
+            jobs = list(finished(of, jobs, workers, bar)) if jobs else []
+        jobs = [lost for job in jobs for lost in finished(of, [job], workers, bar)]
+    for job in jobs:
+        reason = of.lost[job.student, job.assignment]
+        of.summary.failed.append(f"{job.student}, {job.assignment} ({reason})")
+
+
+def finished(
+    of: Class, jobs: list[Job], workers: Callable[[], Executor], bar: Any
+) -> Iterator[Job]:
+    """Yield those that were lost with their workers."""
+    pool = workers()
+    try:
+        futures: dict[Future, Job] = {pool.submit(graded, job): job for job in jobs}
+        for future in as_completed(futures):
+            job = futures.pop(future)
+            try:
+                result = future.result()
+            except SandboxError:
+                raise
+            except Exception as lost:  # its worker died, or worse
+                of.lost[job.student, job.assignment] = f"{type(lost).__name__}: {lost}"[:200]
+                yield job
+            else:
+                of.keep(job, result)
+                bar.set_postfix_str(job.student, refresh=False)
+                bar.update()
+    finally:
+        for future in futures:  # those that are left, after an error
+            future.cancel()
+        pool.shutdown(wait=not futures)
+
+
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Let no other run write the gradebook meanwhile."""
+    place = root / PLACE
+    place.mkdir(exist_ok=True)
+    with (place / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SystemExit("Another run is grading this course: wait for its end.") from None
+        for left in place.glob("normkit-*"):  # by a run that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def local(count: int) -> Executor:
+    """Processes of this machine, which share what this one has imported, and its sandbox."""
+    return ProcessPoolExecutor(count, get_context("fork"), initializer=begin)
+
+
+def grade_class(
+    assignments: Sequence[str] = (),
+    students: Sequence[str] = (),
+    force: bool = False,
+    count: int = 0,
+    seconds: float = 0,
+    confined: bool | None = None,
+    workers: Callable[[], Executor] | None = None,
+) -> Summary:
+    """Grade the course in this folder; return what was done."""
+    config = PyFileConfigLoader("nbgrader_config.py", os.getcwd()).load_config()
+    if seconds:
+        config.JudgedOutside.seconds = seconds
+    if confined is False:
+        config.JudgedOutside.sandbox = "none"
+    of = Class(config, force)
+    warnings.filterwarnings("ignore", category=SAWarning)  # of nbgrader's own code
+    with alone(of.root), of.gradebook:
+        if not of.summary.confined:
+            print("NO SANDBOX: students' code runs with your rights.", file=sys.stderr)
+        jobs = [job for name in assignments or of.assignments() for job in of.jobs(name, students)]
+        if jobs and not workers:
+            warm_up(of)
+        run(of, jobs, workers or (lambda: local(min(count or cores(), len(jobs)))))
+    return of.summary
+
+
+def warm_up(of: Class) -> None:
+    """Start the sandbox; meanwhile, import what judging needs."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # there is a process for each core
+    tempfile.tempdir = str(of.root / PLACE)
+    box = sandbox(of.summary.confined)
+    with suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(1)
+    box.wait()
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def main() -> None:
+    """Grade what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="classroom.grade", description=__doc__)
+    parser.add_argument("assignments", nargs="*", metavar="ASSIGNMENT", help="by default all")
+    parser.add_argument("--student", action="append", default=[], help="only this one")
+    parser.add_argument("--force", action="store_true", help="grade again what has not changed")
+    parser.add_argument("--workers", type=int, default=0, help="by default one for each core")
+    parser.add_argument("--timeout", type=float, default=0, help="seconds for a cell")
+    parser.add_argument("--dask", metavar="ADDRESS", help="the scheduler of a Dask cluster")
+    parser.add_argument("--no-sandbox", action="store_true", help="run with your rights: unsafe")
+    chosen = parser.parse_args()
+    sys.path.insert(0, os.getcwd())  # nbgrader_config.py may import from the course
+    try:
+        summary = grade_class(
+            chosen.assignments,
+            chosen.student,
+            chosen.force,
+            chosen.workers,
+            chosen.timeout,
+            False if chosen.no_sandbox else None,
+            cluster(chosen.dask) if chosen.dask else None,
+        )
+    except SandboxError as error:
+        sys.exit(f"No sandbox: {error}")
+    print(summary)
+    sys.exit(bool(summary.failed))
+
+
+def cluster(address: str) -> Callable[[], Executor]:
+    """The workers of a Dask cluster."""
+    from dask.distributed import Client
+
+    client = Client(address)
+    return lambda: client.get_executor(pure=False, retries=TRIES)
+
+
+if __name__ == "__main__":
+    main()

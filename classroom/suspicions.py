@@ -1,0 +1,295 @@
+"""What the text of a submission shows: ready-made functions in an answer, and ways past the watch.
+
+Nothing runs here. The child in the sandbox has looked for ready-made functions too, but a student's
+code shares its process with whoever looks; the text does not.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from IPython.core.inputtransformer2 import TransformerManager
+
+from normkit.tutor.by_hand import OURS
+
+# modules that reach behind the watch; others of which a person may want to know; calls that do
+BEHIND, UNUSUAL, CALLS = (
+    frozenset(names.split())
+    for names in (
+        "_thread atexit builtins code codeop concurrent ctypes dis gc importlib marshal "
+        "multiprocessing runpy threading",
+        "ast asyncio cffi cloudpickle dill equinox fcntl flax glob haiku http inspect jax keras "
+        "mmap numba os pickle pip pty requests resource shutil signal sklearn socket subprocess "
+        "tempfile tensorflow types urllib",
+        "__import__ compile delattr eval exec globals vars",
+    )
+)
+# parts of ordinary ones that do the same
+PARTS = re.compile(
+    r"sys\.(modules|meta_path|path_hooks|set(profile|trace)|_\w+|monitoring|addaudithook)\b"
+    r"|os\.(write|writev|close|closerange|dup2?|fdopen|fork\w*|kill\w*|_exit|abort|exec\w*|pipe)\b"
+    r"|torch\.(_\w+|ops|classes|jit|compile|fx|export|library|package|overrides|utils\._\w+"
+    r"|utils\.cpp_extension|multiprocessing)\b"
+    r"|normkit\.(tutor(?!\.\w+\.tasks\b)|_\w+|messages)\b"
+    r"|numpy\.(ctypeslib|f2py)\b"
+)
+SETTINGS = "torch.backends.", "matplotlib.", "logging.", "warnings."  # meant to be changed
+LONGEST = 100_000  # characters of a cell that is read
+FOLLOWED = 5  # names that stand for names
+MAGICS = "run_line_magic", "run_cell_magic", "system", "getoutput"
+RUNNING = "time", "timeit", "prun", "capture"  # magics that run what they are given
+PLAIN = (
+    "matplotlib",
+    "pinfo",
+    "pinfo2",
+    "precision",
+    "pprint",
+    "xmode",
+    "config",
+    "who",
+    "whos",
+    "autosave",
+)
+DUNDERS = frozenset(
+    f"__{name}__"
+    for name in (
+        *("add", "all", "call", "class", "doc", "enter", "exit", "file", "getitem", "init", "iter"),
+        *("len", "main", "mul", "name", "next", "repr", "str", "version"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Text:
+    """The code of a submission: its cells as syntax trees, and what their names mean."""
+
+    trees: Sequence[ast.Module]
+    aliases: dict[str, set[str]]
+    bound: dict[str, list[ast.AST]]
+    unread: int = 0  # cells too long to be read
+
+    def meanings(self, node: ast.AST, depth: int = 0) -> set[str]:
+        """The dotted names that an expression may stand for."""
+        if isinstance(node, ast.Attribute):
+            return {f"{of}.{node.attr}" for of in self.meanings(node.value, depth)}
+        if not isinstance(node, ast.Name) or depth > FOLLOWED:
+            return {by_call(node)} - {""}
+        values = self.bound.get(node.id, [])
+        found = self.aliases.get(node.id, set()) | ({node.id} & {"builtins"})
+        found = found.union(*(self.meanings(v, depth + 1) for v in values if is_name(v)))
+        return found if values else found | {f"{of}.{node.id}" for of in self.aliases.get("*", ())}
+
+    def reached(self, expression: str) -> list[ast.AST]:
+        """What is bound to the names in an expression, and to the names in that, and so on."""
+        found: list[ast.AST] = []
+        waiting, seen = names_in(ast.parse(expression)), set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                found += self.bound.get(name, [])
+                waiting += [n for tree in self.bound.get(name, []) for n in names_in(tree)]
+        return found
+
+
+def text_of(sources: Iterable[str]) -> Text:
+    """Read the code cells of a submission; those that are no Python are left out."""
+    every = [source for source in sources if source.strip()]
+    trees = [tree for source in every if len(source) <= LONGEST for tree in parsed(source)]
+    aliases: dict[str, set[str]] = {}
+    bound: dict[str, list[ast.AST]] = {}
+    for imports, binds in map(facts_of, trees):
+        for name, module in imports:
+            aliases.setdefault(name, set()).add(module.removesuffix(".*"))
+        for name, value in binds:
+            bound.setdefault(name, []).append(value)
+    return Text(trees, aliases, bound, sum(len(source) > LONGEST for source in every))
+
+
+@lru_cache(1000)  # most cells are those of the assignment, the same for all
+def parsed(source: str) -> tuple[ast.Module, ...]:
+    """A cell as Python sees it, after IPython's magics; what a magic runs; nothing of no Python."""
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.parse(TransformerManager().transform_cell(source))
+        ran = [text for n in ast.walk(tree) for name, text in magics(n) if name in RUNNING]
+        return tree, *(inner for text in ran for inner in parsed(text))
+    return ()
+
+
+@lru_cache(1000)
+def facts_of(tree: ast.Module) -> tuple[list[tuple[str, str]], list[tuple[str, ast.AST]]]:
+    """What a cell imports, and what it binds."""
+    nodes = list(ast.walk(tree))
+    return (
+        [found for node in nodes for found in imported(node)],
+        [found for node in nodes for found in bindings(node)],
+    )
+
+
+def magics(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """The name of a magic that a call runs, and each text that it is given."""
+    name = last_name(node.func) if isinstance(node, ast.Call) else ""
+    if isinstance(node, ast.Call) and name in MAGICS[:2] and node.args:
+        magic, *texts = (str(constant(given)) for given in node.args)
+        yield from ((magic, text) for text in texts)
+    elif name in MAGICS:
+        yield name, ""
+
+
+def is_name(node: ast.AST) -> bool:
+    return isinstance(node, (ast.Name, ast.Attribute, ast.Call))
+
+
+def imported(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """The names that an import binds, and what they mean."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            top = alias.name.partition(".")[0]
+            yield (alias.asname, alias.name) if alias.asname else (top, top)
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        for alias in node.names:
+            yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+    elif name := by_call(node):
+        yield name.partition(".")[0], name
+
+
+def modules(node: ast.AST) -> list[str]:
+    """The full names of what a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [name for _bound, name in imported(node)]
+
+
+def by_call(node: ast.AST) -> str:
+    """The module that a call of `__import__` or `import_module` names."""
+    called = isinstance(node, ast.Call) and last_name(node.func) in ("__import__", "import_module")
+    name = constant(node.args[0]) if called and isinstance(node, ast.Call) and node.args else ""
+    return name if isinstance(name, str) else ""
+
+
+def last_name(node: ast.AST | None) -> str:
+    return str(getattr(node, "id", getattr(node, "attr", "")))
+
+
+def constant(node: ast.AST) -> Any:
+    """The value of a constant; None for what is none."""
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """The names that a statement binds, each with what it is bound to."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name, node
+    elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and node.value:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            for name in names_in(target):
+                yield name, node.value
+
+
+def names_in(tree: ast.AST) -> list[str]:
+    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+
+
+def ready_made(text: Text, expression: str, by_hand: Iterable[str]) -> list[str]:
+    """The forbidden names of libraries that an answer reaches: called, derived from, passed on.
+
+    A layer may be named without being made: isinstance(module, torch.nn.LayerNorm).
+    """
+    wanted, ours = {*by_hand} - {OURS}, OURS in by_hand
+    found = []
+    for tree in (ast.parse(expression), *text.reached(expression)):
+        for node in used(tree):
+            names = sorted(text.meanings(node))
+            found += [name for name in names if name in wanted or (ours and is_ours(name))]
+    return list(dict.fromkeys(found))
+
+
+def is_ours(name: str) -> bool:
+    """Whether a dotted name is one of the package's functions or layers."""
+    top, _, rest = name.partition(".")
+    others = "", "check", "diagnose", "need", "speak", "tutor"
+    return top == OURS and rest.partition(".")[0] not in others
+
+
+def used(tree: ast.AST) -> Iterator[ast.AST]:
+    """The functions named anywhere in a tree; the classes where they are made or derived from."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield node.func
+        elif isinstance(node, ast.ClassDef):
+            yield from node.bases
+        elif isinstance(node, (ast.Name, ast.Attribute)):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            if not name[:1].isupper():
+                yield node
+
+
+def behind(text: Text) -> list[str]:
+    """What reaches behind the watch, anywhere in the text."""
+    found = [hit for tree in text.trees for hit in _behind(text, tree)]
+    return list(dict.fromkeys(found + ["a cell too long to be read"] * text.unread))
+
+
+def _behind(text: Text, tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        for name in modules(node):
+            if name.partition(".")[0] in BEHIND or PARTS.match(name):
+                yield f"import {name}"
+        if isinstance(node, ast.Attribute):
+            yield from (found[0] for name in text.meanings(node) if (found := PARTS.match(name)))
+            if node.attr.startswith("__") and node.attr not in DUNDERS:
+                yield f".{node.attr}"
+        if isinstance(node, ast.Call):
+            yield from _called(text, node)
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete)):
+            yield from _replaced(text, node)
+
+
+def _called(text: Text, node: ast.Call) -> Iterator[str]:
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    first = constant(node.args[0]) if node.args else None
+    if name == "__import__" and isinstance(first, str):
+        return
+    if name in CALLS and name not in text.bound:
+        yield f"{name}(…)"
+    elif name == "setattr" and node.args and text.meanings(node.args[0]):
+        yield "setattr(…)"
+    elif name == "getattr" and len(node.args) > 1:
+        asked = constant(node.args[1])
+        own = isinstance(node.args[0], ast.Name) and node.args[0].id == "self"
+        if text.meanings(node.args[0]) or (asked is None and not own):
+            yield f"getattr(…, {asked!r})" if asked else "getattr(…)"
+
+
+def _replaced(text: Text, node: ast.AST) -> Iterator[str]:
+    """Attributes of modules that are given another value."""
+    targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+    for target in (t for some in targets if some for t in ast.walk(some)):
+        stored = isinstance(target, ast.Attribute) and not isinstance(target.ctx, ast.Load)
+        names = text.meanings(target) if stored else ()
+        yield from (f"{name} = …" for name in names if not name.startswith(SETTINGS))
+
+
+def unusual(text: Text) -> list[str]:
+    """What no answer needs, and a person may want to know."""
+    names = (name for tree in text.trees for node in ast.walk(tree) for _, name in imported(node))
+    tops = dict.fromkeys(name.partition(".")[0] for name in names)
+    found = [f"import {top}" for top in tops if top in UNUSUAL]
+    found += [f"{name} = …" for name in ("check", "diagnose", OURS) if text.bound.get(name)]
+    nodes = [node for tree in text.trees for node in ast.walk(tree)]
+    asked = {id(getattr(n, "value", None)) for n in nodes if getattr(n, "attr", "") in MAGICS}
+    for node in nodes:
+        if last_name(getattr(node, "func", None)) == "get_ipython" and id(node) not in asked:
+            found.append("get_ipython()")
+        found += [f"%{name}" for name, _given in magics(node) if name not in RUNNING + PLAIN]
+        if isinstance(node, ast.ClassDef):
+            bases = {name for base in node.bases for name in text.meanings(base)}
+            found += [f"a class of {b}" for b in sorted(bases & {"numpy.ndarray", "torch.Tensor"})]
+        if "vnd.normkit" in str(constant(node)):
+            found.append("an output that looks like a verdict")
+    return list(dict.fromkeys(found))

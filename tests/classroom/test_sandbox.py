@@ -1,0 +1,111 @@
+"""What a submission can see and do in the sandbox."""
+
+import pickle
+import subprocess
+
+import pytest
+
+from classroom import sandbox
+from classroom.sandbox import Sandbox, SandboxError, Work, views
+
+pytestmark = pytest.mark.needs("bubblewrap")
+
+
+def run(box, *cells, view="layer_norm", **others):
+    """What the cells of a submission print and show, joined."""
+    work = Work(view, list(enumerate(cells)), {}, pickle.dumps({}), **others)
+    with box.run(work) as running:
+        return list(running)
+
+
+def said(box, *cells, **others):
+    messages = [m for m in run(box, *cells, **others) if "outputs" in m]
+    outputs = [output for message in messages for output in message["outputs"]]
+    return "".join(o.get("text", o.get("evalue", str(o.get("data", "")))) for o in outputs)
+
+
+def test_it_sees_python_and_nothing_of_the_course(box, tmp_path):
+    (tmp_path / "gradebook.db").touch()
+    course = str(tmp_path), str(sandbox.PACKAGE.parent / "solutions")
+    for path in (*course, "/inside/warm.py", "/views/whole", "/proc/self"):
+        assert said(box, f"import os\nprint(os.path.exists({path!r}))") == "False\n"
+
+
+def test_it_sees_no_judge_and_no_reference(box):
+    for name in ("functions", "tutor.judging", "tutor.mistakes", "tutor.layer_norm.programs"):
+        assert "No module named" in said(box, f"import normkit.{name}")
+    assert said(box, "import normkit.tutor.layer_norm.tasks") == ""
+    assert said(box, "import normkit.functions", view="rms_norm") == ""
+
+
+def test_it_has_no_rights(box):
+    seen = said(box, "import os\nprint(os.getpid(), os.getuid(), os.getppid())")
+    assert seen == "1 65534 0\n"
+    for attempt in ("os.fork()", "os.execv('/bin/true', ['true'])", "os.mkdir('/course/x')"):
+        assert "Errno" in said(box, f"import os\n{attempt}")
+    assert "Operation not permitted" in said(box, "import socket\nsocket.socket()")
+
+
+def test_its_files_go_with_it(box):
+    assert said(box, "open('a', 'w').write('x')\nimport os\nprint(os.listdir())") == "['a']\n"
+    assert said(box, "import os\nprint(os.listdir(), os.listdir('/tmp'))") == "[] []\n"
+
+
+def test_its_memory_and_disk_are_limited(box):
+    assert "MemoryError" in str(run(box, "x = bytearray(10**10)"))
+    assert "No space left" in said(
+        box, "for i in range(9):\n    open(f'{i}', 'wb').write(b'x' * 10**7)"
+    )
+
+
+def test_a_cell_is_stopped_and_those_after_it_run(box):
+    first, second = (m for m in run(box, "while True: pass", "2 + 3", seconds=1) if "cell" in m)
+    assert first["stopped"] and not second["stopped"]
+    assert second["outputs"][0]["data"]["text/plain"] == "5"
+
+
+def test_where_the_process_ends_what_came_before_stays(box):
+    messages = run(box, "1", "import os\nos._exit(0)", "3")
+    assert [message["cell"] for message in messages if "cell" in message] == [0]
+
+
+def test_the_same_notebook_draws_the_same_numbers(box):
+    draw = "import random, torch\nprint(random.random(), np.random.rand(), torch.rand(1).item())"
+    drawn = [said(box, f"import numpy as np\n{draw}", seed=seed) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_picture_and_a_value_are_kept(box):
+    (shown,) = run(box, "from IPython.display import Image\nImage(data=b'x', format='png')")[0][
+        "outputs"
+    ]
+    assert set(shown["data"]) == {"image/png", "text/plain"}
+
+
+def test_files_come_only_if_they_are_given(box):
+    assert said(box, "print(open('data.csv').read())", files={"data.csv": b"1,2"}) == "1,2\n"
+
+
+def test_a_sandbox_that_is_closed_leaves_no_process():
+    box = Sandbox()
+    inside = box.process.pid
+    box.close()
+    children = subprocess.run(["ps", "--ppid", str(inside)], capture_output=True, check=False)
+    assert children.returncode == 1
+
+
+def test_what_is_missing_is_named_with_what_to_do(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SandboxError, match="apt install bubblewrap"):
+        Sandbox()
+
+
+def test_views_hold_the_first_half_of_the_tasks_alone(tmp_path):
+    views(tmp_path)
+    names = {
+        str(p.relative_to(tmp_path / "layer_norm")) for p in (tmp_path / "layer_norm").rglob("*.py")
+    }
+    assert "normkit/tutor/layer_norm/tasks.py" in names
+    assert not [
+        n for n in names if any(w in n for w in ("judging", "mistakes", "programs", "functions"))
+    ]
