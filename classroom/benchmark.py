@@ -26,6 +26,21 @@ from normkit.tutor.mistakes import Mistake, written
 from normkit.tutor.programs import find_program
 from normkit.tutor.tasks import find
 
+# how students hand in, and what their answers end with
+KINDS = {
+    "ordinary": "",
+    "loud": """
+import sys, warnings
+quiet = ANSWER
+def ANSWER(*given, **named):
+    print("still running", file=sys.stderr)
+    warnings.warn("this takes long")
+    return quiet(*given, **named)
+""",
+    "UTF-16": "",
+    "cut off": "",
+    "hostile": "check = diagnose = normkit.check = lambda *given, **named: None",
+}
 STOCK = """
 c = get_config()
 c.CourseDirectory.source_directory = "_build/nbgrader/en/source"
@@ -35,20 +50,30 @@ c.Execute.timeout = 60
 
 
 def hand_in(folder: Path, sources: Mapping[str, NotebookNode], students: int) -> None:
-    """Let a class hand in: of its answers a tenth are blank, a third wrong."""
+    """Let a class hand in: of its answers a tenth are blank, a third wrong; and see `KINDS`."""
     draw = random.Random(0)
     for name, source in sources.items():
         every, right = answers(source), dict(right_answers(source))
         for number in range(students):
-            notebook = json.loads(released(folder, name))
+            notebook, kind = json.loads(released(folder, name)), kind_of(number)
             for cell in notebook["cells"]:
+                of = [answer for answer in every if answer.cell == cell["id"]]
                 if cell["id"] in right and draw.random() > 0.1:
-                    of = [answer for answer in every if answer.cell == cell["id"]]
                     wrong = [text for a in of if draw.random() < 0.37 for text in mistaken(a, draw)]
-                    cell["source"] = "\n\n".join([right[cell["id"]], *wrong])
+                    more = (
+                        KINDS[kind].replace("ANSWER", of[0].names) if of[0].names.islower() else ""
+                    )
+                    cell["source"] = "\n\n".join([right[cell["id"]], *wrong, more])
             path = folder / "submitted" / f"s{number:03}" / name / f"{name}.ipynb"
             path.parent.mkdir(parents=True)
-            path.write_text(json.dumps(notebook), "utf-8")
+            data = json.dumps(notebook).encode("utf-16" if kind == "UTF-16" else "utf-8")
+            path.write_bytes(data[: len(data) // 2] if kind == "cut off" else data)
+
+
+def kind_of(number: int) -> str:
+    """What kind of student this is: six of ten are ordinary."""
+    kinds = list(KINDS)
+    return kinds[max(0, number % 10 - 5)]
 
 
 def right_answers(source: NotebookNode) -> Iterator[tuple[str, str]]:
@@ -93,7 +118,7 @@ def timed(folder: Path, *command: str) -> float:
         capture_output=True,
         text=True,
     )
-    if done.returncode:
+    if done.returncode and command[0] != "nbgrader":  # it fails for a class with a broken notebook
         raise SystemExit(done.stderr[-2000:])
     return time.monotonic() - start
 
@@ -124,8 +149,11 @@ def main() -> None:
         print(f"300 students, 8 assignments like these: {300 * 8 * each / 60:.1f} minutes")
         for name in chosen.assignments:
             one, other = points(folder, name), points(stock, name)
-            different = {s: (one[s], other[s]) for s in one if one[s] != other[s]}
-            print(f"{name}: points differ for {different or 'nobody'}")
+            different = [s for s in one if one[s] != other.get(s)]
+            print(f"{name}: the same points for {len(one) - len(different)} of {len(one)} students")
+            for s in different:
+                kind = kind_of(int(s[1:]))
+                print(f"  {s}, {kind}: {one[s]:g}, by stock nbgrader {other.get(s, 'none')}")
 
 
 if __name__ == "__main__":
