@@ -53,6 +53,12 @@ DENIED = (
 )
 
 
+NAMESPACES = (
+    "The sandbox needs the user namespaces of Linux, inside bubblewrap as well. On Ubuntu 24.04 "
+    "and later: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+)
+
+
 class SandboxError(Exception):
     """The sandbox cannot be had, or has gone."""
 
@@ -99,16 +105,25 @@ class Sandbox:
         self.ready = False
 
     def wait(self) -> None:
-        """Wait until the warm process has imported all that it needs."""
-        if not self.ready and self.control.recv(5) != b"ready":
+        """Wait until the warm process has imported all that it needs, and try it."""
+        if self.ready:
+            return
+        if self.control.recv(5) != b"ready":
             self.process.wait()
             log = Path(self.folder.name, "log").read_text("utf-8", "replace")
-            raise SandboxError(log.strip()[-2000:])
+            raise SandboxError(f"{log.strip()[-2000:]}\n{NAMESPACES}")
+        with self.start(Work("none", [(0, "1")], {}, pickle.dumps({}))) as trial:
+            if not any("cell" in message for message in trial):
+                raise SandboxError(f"{trial.reason}\n{NAMESPACES}")
         self.ready = True
 
     def run(self, work: Work) -> "Running":
-        """Start a submission."""
+        """Start a submission, in a sandbox that works."""
         self.wait()
+        return self.start(work)
+
+    def start(self, work: Work) -> "Running":
+        """Give the warm process the channel of a submission."""
         ours, theirs = socket.socketpair()
         place = "/views" if self.confined else f"{self.folder.name}/views"
         view = f"{place}/{work.view}"
@@ -133,7 +148,7 @@ class Running:
     """
 
     def __init__(self, channel: socket.socket, work: Work) -> None:
-        self.channel, self.work, self.left = channel, work, MOST
+        self.channel, self.work, self.left, self.reason = channel, work, MOST, ""
         self.end = time.monotonic() + TOTAL * work.seconds
         self.send(pickle.dumps(vars(work)))
 
@@ -166,6 +181,7 @@ class Running:
                 self.left -= size
                 message = json.loads(receive(self.channel, size, limit))
                 return message if isinstance(message, dict) else {}
+            self.reason = receive(self.channel, 500, limit).decode("utf-8", "replace")
         return {}
 
 

@@ -64,8 +64,16 @@ def guard(channel: socket.socket, options: dict[str, Any]) -> None:
         poll.poll()
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+    except BaseException as error:
+        tell(channel, error)
     finally:
         os._exit(0)
+
+
+def tell(channel: socket.socket, error: BaseException) -> None:
+    """Say why a submission could not be run."""
+    with suppress(OSError):
+        channel.sendall(b"%010d" % 0 + f"{type(error).__name__}: {error}".encode())
 
 
 def become(channel: socket.socket, options: dict[str, Any]) -> None:
@@ -82,8 +90,7 @@ def become(channel: socket.socket, options: dict[str, Any]) -> None:
         drop_rights(options["filter"])
         cells.run(channel)
     except BaseException as error:
-        with suppress(OSError):
-            channel.sendall(b"%010d" % 0 + f"{type(error).__name__}: {error}".encode())
+        tell(channel, error)
     finally:
         os._exit(0)
 

@@ -109,3 +109,18 @@ def test_views_hold_the_first_half_of_the_tasks_alone(tmp_path):
     assert not [
         n for n in names if any(w in n for w in ("judging", "mistakes", "programs", "functions"))
     ]
+
+
+def test_a_sandbox_that_cannot_make_namespaces_says_so_before_anybody_is_graded(monkeypatch):
+    denied = sandbox.bubblewrap
+
+    def command(folder):
+        found = denied(folder)
+        at = found.index("--unshare-all")
+        return [*found[: at + 1], "--unshare-user", "--disable-userns", *found[at + 1 :]]
+
+    monkeypatch.setattr(sandbox, "bubblewrap", command)
+    box = Sandbox()
+    with pytest.raises(SandboxError, match="needs the user namespaces"):
+        box.wait()
+    box.close()
