@@ -301,20 +301,29 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
         verdict = replace(verdict, difference=first)
         if trial := _explaining(rest, written):
             return _told(verdict, trial, rest)
+    several = len(case.names) > 1
+    verdict = verdict if several else replace(verdict, right=())
     if verdict.first.what == "error":  # which says more than any mistake about other results
-        return verdict if len(case.names) > 1 else replace(verdict, right=())
-    return _each_alone(verdict, case) if len(case.names) > 1 else replace(verdict, right=())
+        return verdict
+    if changed := _changed(case):  # whatever else is wrong may come of that
+        return replace(verdict, changed=changed if verdict.first.what != "modified" else ())
+    return _each_alone(verdict, case) if several else verdict
+
+
+def _changed(case: Case, but: Container[str] = ()) -> tuple[str, ...]:
+    """The inputs that were changed in place."""
+    every = dict.fromkeys(name for result in case.seen for name in result.modified)
+    return tuple(name for name in every if name not in but)
 
 
 def _told(verdict: Verdict, trial: Trial, case: Case) -> Verdict:
     """With these mistakes, and the inputs that were changed although they do not change them."""
     own = {name for i in range(len(case.probes)) for name in trial.result(i).modified}
-    changed = dict.fromkeys(n for result in case.seen for n in result.modified if n not in own)
     mistakes, program = tuple(trial.mistakes), trial.program
     number = next(i for i, probe in enumerate(case.probes) if probe is verdict.first.probe)
     unlike = not trial.raises_like(case, number)
     verdict = replace(verdict, mistakes=mistakes, program=program, unlike=unlike)
-    return replace(verdict, changed=tuple(changed))
+    return replace(verdict, changed=_changed(case, own))
 
 
 def _is_none(name: str, case: Case) -> bool:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from normkit.tutor.by_hand import is_a_students, named_in, watching
-from normkit.tutor.tasks import Probe, Task, find
+from normkit.tutor.tasks import TESTED, Probe, Task, find
 
 LARGEST = 10_000  # numbers kept of one result
 LINES, LONGEST = 20, 4000  # kept of what is printed: lines, characters
@@ -34,7 +34,8 @@ class Result:
     """What one probe returned: arrays and the kinds of object they were, an error, side effects.
 
     line: the student's line that raised the error; shapes: those of the arrays that it names;
-    meant: what is perhaps meant by a name or an attribute that is not known there.
+    meant: what is perhaps meant by a name or an attribute that is not known there; tested: where
+    in a program under test it was raised, if that line only calls it.
     """
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
@@ -44,11 +45,12 @@ class Result:
     line: str = ""
     shapes: dict[str, str] = field(default_factory=dict)
     meant: str = ""
+    tested: str = ""
     printed: str = ""
 
 
 # what is no array
-PLAIN = "kinds", "error", "modified", "line", "shapes", "meant", "printed"
+PLAIN = "kinds", "error", "modified", "line", "shapes", "meant", "tested", "printed"
 
 
 @dataclass
@@ -137,6 +139,7 @@ def run_probe(answer: Any, task: Task, probe: Probe) -> Result:
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: this is not our code
         result.error = _describe(error)
         result.line, result.shapes, result.meant = _raised_in(error)
+        result.tested = _tested(error)
     result.modified = [k for k, v in probe.inputs.items() if not _same(v, given[k])]
     return result
 
@@ -161,6 +164,17 @@ def _raised_in(error: BaseException) -> tuple[str, dict[str, str], str]:
     names = dict.fromkeys(re.findall(r"[^\W\d]\w*", line))
     shapes = {n: str(s) for n in names if (s := _shape(frame.f_locals.get(n))) is not None}
     return line[:200], shapes, _meant(error, line, frame)
+
+
+def _tested(error: BaseException) -> str:
+    """The function of a program under test that raised an error below the student's last line."""
+    name = ""
+    for frame, _number in walk_tb(error.__traceback__):
+        if is_a_students(frame):
+            name = ""
+        elif frame.f_globals.get("__name__") == TESTED:
+            name = frame.f_code.co_name
+    return name
 
 
 def _meant(error: BaseException, line: str, frame: FrameType) -> str:

@@ -8,6 +8,7 @@ from normkit.messages import N_
 STARTS = N_("the parameters of a new layer")
 NEW = N_("the output of a new layer (weight 1, bias 0)")
 TRAINED = N_("the output with loaded weights")
+NEITHER = N_("neither all 0 nor all 1")
 
 Named = Iterable[tuple[str, Any]]  # as a module lists them
 
@@ -32,10 +33,10 @@ def shapes(named: Named) -> str:
 
 
 def starts(named: Named) -> str:
-    """The numbers at the start, "?" where they are neither all 0 nor all 1, and unusual dtypes."""
+    """The numbers at the start, as far as they are all 0 or all 1, and unusual dtypes."""
     tensors = dict(named)
     values = {name: sorted(set(tensor.flatten().tolist())) for name, tensor in tensors.items()}
-    known = {name: f"{v[0]:g}" if v in ([0], [1]) else "?" for name, v in values.items()}
+    known = {name: f"{v[0]:g}" if v in ([0], [1]) else NEITHER for name, v in values.items()}
     text = ", ".join(f"{name} = {value}" for name, value in sorted(known.items()))
     dtypes = {str(tensor.dtype).removeprefix("torch.") for tensor in tensors.values()}
     return " ".join([text, *sorted(dtypes - {"float32"})])

@@ -17,6 +17,8 @@ from normkit.messages import N_
 
 Named = Iterator[tuple[str, Any]]  # results by name, in the order in which they are judged
 
+TESTED = "normkit.program"  # the module of a program that an answer tests
+
 
 @dataclass(frozen=True)
 class Probe:

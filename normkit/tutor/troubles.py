@@ -80,7 +80,9 @@ AXES = N_("An axis is a number, or a tuple of numbers: tuple(...) makes one of a
 POWER = N_("In Python a power is written x ** 2; the sign ^ means something else.")
 DATATYPE = N_("This argument is the dtype: say which you mean by its name, as in keepdims={0}.")
 BRACKETS = N_("A function stands where its result is needed: the brackets () are missing.")
-ATTRIBUTES = N_("{0} has no {1}: it is misspelt, or the other library has it, or layers.")
+ATTRIBUTES = N_(
+    "{0} has no {1}: perhaps it is misspelt, or belongs to the other library or to layers."
+)
 OBJECT = N_("{0} is an instance of a layer: hand in its class, without brackets.")
 METHOD = N_("A function has no {0}: it must be called first, with brackets ().")
 UNPACK = N_(
@@ -106,7 +108,7 @@ COUNTED = N_("A number cannot be gone through: range(n) counts from 0 to n - 1."
 ENTRY = N_("An integer is needed here, not a tuple: take an entry of it, as in x.shape[-1].")
 NUMBER = N_("An integer is needed here: take // instead of /, or int(...).")
 OPERANDS = N_("The operation {0} does not work between {1} and {2}.")
-ZERO = N_("Something is divided by 0.")
+ZERO = N_("Something is divided by 0, or 0 is raised to a negative power.")
 ENDLESS = N_("The function calls itself, directly or through another, without end.")
 WHOLE = N_(
     "An operation in place, such as x -= ..., writes numbers with decimals into an array of "

@@ -8,6 +8,7 @@ import numpy as np
 
 from normkit.messages import N_, book, columns, translator
 from normkit.tutor.judging import SMALL, Verdict, first_row
+from normkit.tutor.states import NEITHER
 from normkit.tutor.steps import steps
 from normkit.tutor.troubles import meaning
 
@@ -42,6 +43,12 @@ UNKNOWN = N_(
 NO_RETURN = N_("A function without return gives None.")
 RAISED = N_("An exception was raised: {came}")
 RAISED_IN = N_("This line raises {came}")
+RAISED_BY = N_("The program under test, called in this line, raises {came}")
+GIVEN = N_(
+    "Look at what it is given there: the order, the number, the types and the shapes of the "
+    "arguments."
+)
+LAYER = N_("The class of a layer takes the number of features; the layer that it makes takes x.")
 STEPS = N_("Right values on the way there:")
 PRINTED = N_("What you printed there:")
 SOLID = "\0"  # a space at which no line breaks
@@ -131,20 +138,24 @@ def _evidence(verdict: Verdict, _: Translate) -> list[str]:
         return lines + _trouble(verdict, _)
     lines += _told(verdict, _)
     if found.what in NUMBERS:
-        lines += _numbers(_(found.name), found.came, found.expected, _("expected"))
+        numbers = _numbers(_(found.name), found.came, found.expected, _("expected"))
+        lines += [line.replace(NEITHER, _(NEITHER)) for line in numbers]
     return lines
 
 
 def _trouble(verdict: Verdict, _: Translate) -> list[str]:
     """The student's line that raised, the shapes met there, and what the exception means."""
     came, seen = verdict.first.came, verdict.seen
-    lines = _wrap(_(RAISED_IN if seen.line else RAISED).format(came=came))
+    raised = RAISED_BY if seen.tested else RAISED_IN if seen.line else RAISED
+    lines = _wrap(_(raised).format(came=came))
     lines += [f"  {seen.line}"] if seen.line else []
     if seen.shapes:
         shapes = ", ".join(f"{name} {shape}" for name, shape in seen.shapes.items())
         lines += _wrap(_("Shapes there: {shapes}").format(shapes=shapes))
     told = verdict.mistakes and not verdict.unlike
     known = "" if told else meaning(came, _, seen.line, seen.meant)
+    if seen.tested:  # the line itself may be as it should
+        known = " ".join([_(GIVEN), *[_(LAYER)] * (seen.tested == "__init__")])
     return lines + (_wrap(known) if known else [])
 
 

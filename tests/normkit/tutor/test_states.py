@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from normkit.tutor.states import backward, new, shapes, starts
+from normkit.tutor.judging import judge
+from normkit.tutor.mistakes import combine
+from normkit.tutor.observing import observe
+from normkit.tutor.states import NEITHER, backward, new, shapes, starts
 
 
 def test_names_and_shapes_are_sorted():
@@ -14,7 +17,17 @@ def test_a_start_is_all_ones_or_all_zeros_or_unknown():
     layer = torch.nn.LayerNorm(2)
     assert starts(layer.named_parameters()) == "bias = 0, weight = 1"
     layer.bias.data = torch.tensor([0.0, 1.0], dtype=torch.float64)
-    assert starts(layer.named_parameters()) == "bias = ?, weight = 1 float64"
+    assert starts(layer.named_parameters()) == f"bias = {NEITHER}, weight = 1 float64"
+
+
+def test_what_is_neither_is_told_in_the_language_of_the_student():
+    class Drawn(combine("layer_norm/LayerNorm")):
+        def __init__(self, features, eps=1e-5):
+            super().__init__(features, eps)
+            torch.nn.init.normal_(self.weight)
+
+    said = judge(observe(Drawn, "layer_norm/layer"), "layer_norm/layer").explain("fr")
+    assert "weight = ni tous 0 ni tous 1" in said
 
 
 def test_a_layer_is_made_of_a_class_not_of_a_layer():

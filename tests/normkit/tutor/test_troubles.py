@@ -107,7 +107,7 @@ RAISED = {
     "DATATYPE": [lambda: x.mean(-1, True)],
     "BRACKETS": [lambda: x - x.mean, lambda: 1 - np.mean, lambda: torch.sqrt(x.mean)],
     "OPERANDS": [lambda: 1 + "1"],
-    "ZERO": [lambda: 1 / 0],
+    "ZERO": [lambda: 1 / 0, lambda: 0 ** (-1 / 4)],
     "ENDLESS": [endless],
     "WHOLE": [lambda: np.ones(2, int).__isub__(0.5)],
     "INIT": [Bare],

@@ -13,6 +13,7 @@ from normkit.tutor.find_the_bug.tasks import BUGS, CODES, UNMENDED, accepts, mad
 from normkit.tutor.judging import judge
 from normkit.tutor.mistakes import combine
 from normkit.tutor.observing import observe
+from normkit.tutor.wording import GIVEN, LAYER
 from press.run import read
 
 SOURCE = Path(__file__).parents[4] / "solutions" / "find_the_bug.md"
@@ -931,7 +932,7 @@ def given_a_list(function):
 def test_an_error_of_the_test_is_told(test, error):
     task = "find_the_bug/layer_norm_test"
     verdict = judge(observe(test, task), task)
-    assert verdict.difference.what == "error" and error in verdict.explain()
+    assert verdict.difference.what == "error" and error in " ".join(verdict.explain().split())
     assert named(test, "layer_norm_test") == ["broken_off"]
 
 
@@ -939,6 +940,52 @@ def test_what_breaks_a_test_off_is_explained():
     task = "find_the_bug/layer_norm_test"
     for test, told in ((misspelt, "perhaps function is meant"), (None, "Hand in a function")):
         assert told in " ".join(judge(observe(test, task), task).explain().split())
+
+
+def gamma_second(function):
+    assert np.allclose(function(np.array([[1.0, 3, 5, 0, 0, 3]]), np.ones(6), np.zeros(6), 2), 0)
+
+
+def class_called(function):
+    assert np.allclose(function(torch.tensor([[1.0], [3.0]])).detach(), [[-1], [1]], atol=1e-3)
+
+
+def array_given(function):
+    assert np.allclose(function(1)(np.array([[1.0], [3.0]])), [[-1], [1]], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("bug", "test", "layer"),
+    [
+        ("group_norm", gamma_second, False),
+        ("batch_norm_layer", class_called, True),
+        ("batch_norm_layer", array_given, False),
+    ],
+)
+def test_what_the_tested_program_raises_is_not_explained_by_the_line_that_calls_it(
+    bug, test, layer
+):
+    task = f"find_the_bug/{bug}_test"
+    said = " ".join(judge(observe(test, task), task).explain().split())
+    assert "The program under test, called in this line, raises" in said
+    assert said.partition(GIVEN)[2].startswith(f" {LAYER} Read on" if layer else " Read on")
+
+
+def test_what_a_function_handed_to_the_tested_program_raises_is_the_students():
+    def test(function):
+        function(X, lambda v: v @ np.ones(1), lambda v: v, [lambda v: v, lambda v: v])
+
+    task = "find_the_bug/post_block_test"
+    assert "This line raises" in judge(observe(test, task), task).explain()
+
+
+@pytest.mark.parametrize("bug", sorted(BUGS.keys() - CLASSES))
+def test_the_tested_programs_take_what_the_notebook_prints(bug):
+    """A test that passes here must not break off on the student's own program."""
+    cells = [ast.parse(cell.source) for cell in read(SOURCE).cells if cell.cell_type == "code"]
+    (own,) = (n for cell in cells for n in cell.body if getattr(n, "name", "") == bug)
+    (tested,) = ast.parse(BUGS[bug].text()).body
+    assert ast.unparse(own.args) == ast.unparse(tested.args)
 
 
 def test_an_object_in_place_of_a_mended_class_is_told_as_such():

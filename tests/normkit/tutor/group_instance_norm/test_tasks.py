@@ -1099,3 +1099,27 @@ def test_a_part_counts_by_itself():
             for other in {whole, *parts_of_it} - {part}:
                 task = f"group_instance_norm/{other}"
                 assert not judge(observe(halves[part], task), task).passed
+
+
+def test_shapes_alone_are_told_as_too_little():
+    def groups_like(norm, group_norm, x):
+        numbers = (n for n in range(1, x.shape[1] + 1) if x.shape[1] % n == 0)
+        return next((n for n in numbers if group_norm(x, n).shape == norm(x).shape), 0)
+
+    task = "group_instance_norm/identities"
+    verdict = judge(observe((PREDICTIONS, groups_like), task), task)
+    assert "compares too little of the two outputs" in verdict.explain()
+
+
+def test_a_batch_that_is_changed_in_place_is_told_and_nothing_that_may_come_of_it():
+    def experiment(norm, x):
+        for i in range(len(x)):
+            before = norm(x)[i]
+            x[[j for j in range(len(x)) if j != i]] = 0
+            if not np.allclose(norm(x)[i], before):
+                return False
+        return True
+
+    task = "group_instance_norm/batch"
+    verdict = judge(observe((INDEPENDENT, experiment), task), task)
+    assert not verdict.mistakes and verdict.explain().count("Changed in place: x.") == 1

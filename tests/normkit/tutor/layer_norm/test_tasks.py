@@ -894,3 +894,15 @@ def test_right_experiments_of_any_style_pass(unchanged):
             task = "layer_norm/invariance"
             verdict = judge(observe(answer, task, seed), task, seed)
             assert verdict.passed, verdict.explain()
+
+
+def test_a_weight_of_zeros_leaves_the_bias():
+    class Exchanged(combine("layer_norm/LayerNorm")):
+        def __init__(self, features, eps=1e-5):
+            super().__init__(features, eps)
+            torch.nn.init.zeros_(self.weight)
+            torch.nn.init.ones_(self.bias)
+
+    first, second = judge(observe(Exchanged, "layer_norm/layer"), "layer_norm/layer").mistakes
+    assert (first.name, second.name) == ("weight_starts_at_zero", "bias_starts_at_one")
+    assert "returns its bias whatever comes in" in first.message

@@ -994,3 +994,12 @@ def test_an_unknown_gradient_does_not_hide_a_known_one():
 )
 def test_what_fits_everywhere_is_not_named(answer):
     assert not named(answer, "rms_norm/partial")
+
+
+def test_who_does_not_keep_what_astype_returns_is_told():
+    def answer(x, gamma, eps):
+        x.astype(np.float32)
+        return (gamma * x / rms(x, eps)).astype(np.float16)
+
+    said = judge(observe(answer, "rms_norm/half"), "rms_norm/half").explain()
+    assert "returns a new array, which must be kept" in " ".join(said.split())

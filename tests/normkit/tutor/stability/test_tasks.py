@@ -1041,3 +1041,20 @@ def test_a_single_chunk_of_numbers_is_told():
     text = judged(WRONG["stability/merge"]["means_averaged"], "stability/merge").explain()
     assert "a = [1] · b = [3, 5, 7]" in text
     assert math.isclose(merge(moments(np.array([1.0])), moments(np.array([3.0, 5, 7]))).mean, 4)
+
+
+def test_a_mean_rounded_down_is_not_said_to_hide():
+    def answer(x):
+        return np.mean((x - x.sum(axis=0) // len(x)) ** 2, axis=0)
+
+    (mistake,) = judged(answer, "stability/two_pass").mistakes
+    assert mistake.name == "divided_rounding_down" and "worked" not in mistake.message
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"{what}_in_half" for what in ("all", "sums", "squares", "deviations", "mean_summed")],
+)
+def test_who_is_told_to_widen_is_not_led_to_narrow_float64(name):
+    (mistake,) = judged(WRONG["stability/half"][name], "stability/half").mistakes
+    assert "where it is narrower than float32, and only there" in mistake.message
