@@ -187,7 +187,7 @@ class Class:
         """When a submission was handed in, if its file says so and is one."""
         path = folder / "timestamp.txt"
         with suppress(OSError, ValueError):
-            text = "" if refusal(path) else path.read_text("utf-8").strip()
+            text = "" if refusal(path) else path.read_text("utf-8")[:100].strip()
             return text if text and parse_utc(text) else ""
         return ""
 

@@ -175,7 +175,7 @@ class Running:
     def next(self) -> dict[str, Any]:
         """The next message; an empty one where there is none, or what comes is none."""
         limit = min(self.end, time.monotonic() + self.work.seconds + GRACE)
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RecursionError, MemoryError):
             size = int(receive(self.channel, 10, limit))
             if 0 < size <= self.left:
                 self.left -= size

@@ -25,19 +25,28 @@ BEHIND, UNUSUAL, CALLS = (
         "ast asyncio cffi cloudpickle dill equinox fcntl flax glob haiku http inspect jax keras "
         "mmap numba os pickle pip pty requests resource shutil signal sklearn socket subprocess "
         "tempfile tensorflow types urllib",
-        "__import__ compile delattr eval exec globals vars",
+        "compile delattr eval exec globals vars",
     )
 )
 # parts of ordinary ones that do the same
 PARTS = re.compile(
-    r"sys\.(modules|meta_path|path_hooks|set(profile|trace)|_\w+|monitoring|addaudithook)\b"
+    r"sys\.(modules|meta_path|path_hooks|set(profile|trace)|_(?!_)\w+|monitoring|addaudithook)\b"
     r"|os\.(write|writev|close|closerange|dup2?|fdopen|fork\w*|kill\w*|_exit|abort|exec\w*|pipe)\b"
-    r"|torch\.(_\w+|ops|classes|jit|compile|fx|export|library|package|overrides|utils\._\w+"
+    r"|torch\.(_(?!_)\w+|ops|classes|jit|compile|fx|export|library|package|overrides|utils\._\w+"
     r"|utils\.cpp_extension|multiprocessing)\b"
-    r"|normkit\.(tutor(?!\.\w+\.tasks\b)|_\w+|messages)\b"
+    r"|normkit\.(tutor(?!\.\w+\.tasks\b)|_(?!_)\w+|messages)\b"
     r"|numpy\.(ctypeslib|f2py)\b"
 )
 SETTINGS = "torch.backends.", "matplotlib.", "logging.", "warnings."  # meant to be changed
+ORDINARY = (
+    *("add", "all", "call", "class", "doc", "enter", "exit", "file", "future", "getitem", "import"),
+    *("init", "iter", "len", "main", "mul", "name", "next", "repr", "str", "version"),
+)
+# attributes of frames, by which a function looks at its caller; names between two underscores
+FRAMES = frozenset(f"f_{name}" for name in ("back", "builtins", "code", "globals", "locals"))
+FRAMES |= {f"{name}_frame" for name in ("tb", "gi", "cr", "ag")}
+INNER = re.compile(r"__(?!(?:{})__)\w+__$".format("|".join(ORDINARY)))
+HOMES = "placement", "layers"  # modules in which names of the package may be looked up, too
 LONGEST = 100_000  # characters of a cell that is read
 FOLLOWED = 5  # names that stand for names
 MAGICS = "run_line_magic", "run_cell_magic", "system", "getoutput"
@@ -53,13 +62,6 @@ PLAIN = (
     "who",
     "whos",
     "autosave",
-)
-DUNDERS = frozenset(
-    f"__{name}__"
-    for name in (
-        *("add", "all", "call", "class", "doc", "enter", "exit", "file", "getitem", "init", "iter"),
-        *("len", "main", "mul", "name", "next", "repr", "str", "version"),
-    )
 )
 
 
@@ -201,6 +203,7 @@ def ready_made(text: Text, expression: str, by_hand: Iterable[str]) -> list[str]
     A layer may be named without being made: isinstance(module, torch.nn.LayerNorm).
     """
     wanted, ours = {*by_hand} - {OURS}, OURS in by_hand
+    wanted |= {f"{OURS}.{module}.{name.partition('.')[2]}" for name in wanted for module in HOMES}
     found = []
     for tree in (ast.parse(expression), *text.reached(expression)):
         for node in used(tree):
@@ -242,8 +245,11 @@ def _behind(text: Text, tree: ast.AST) -> Iterator[str]:
                 yield f"import {name}"
         if isinstance(node, ast.Attribute):
             yield from (found[0] for name in text.meanings(node) if (found := PARTS.match(name)))
-            if node.attr.startswith("__") and node.attr not in DUNDERS:
-                yield f".{node.attr}"
+        name = last_name(node) or constant(node)
+        if name in FRAMES or INNER.match(str(name)):
+            yield str(name)
+        if isinstance(node, ast.Name) and node.id in CALLS and node.id not in text.bound:
+            yield node.id
         if isinstance(node, ast.Call):
             yield from _called(text, node)
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete)):
@@ -252,11 +258,10 @@ def _behind(text: Text, tree: ast.AST) -> Iterator[str]:
 
 def _called(text: Text, node: ast.Call) -> Iterator[str]:
     name = node.func.id if isinstance(node.func, ast.Name) else ""
-    first = constant(node.args[0]) if node.args else None
-    if name == "__import__" and isinstance(first, str):
-        return
-    if name in CALLS and name not in text.bound:
-        yield f"{name}(…)"
+    given = {last_name(each) for each in (*node.args, *(k.value for k in node.keywords))}
+    yield from sorted(given & {"getattr", "setattr", "__import__"})  # handed on, called elsewhere
+    if name == "__import__" and not isinstance(constant(node.args[0] if node.args else node), str):
+        yield "__import__(…)"
     elif name == "setattr" and node.args and text.meanings(node.args[0]):
         yield "setattr(…)"
     elif name == "getattr" and len(node.args) > 1:

@@ -1,9 +1,16 @@
 """What the text of a submission shows, without running it."""
 
+from pathlib import Path
+
 import pytest
 
+from classroom.planting import CALL
 from classroom.suspicions import behind, ready_made, text_of, unusual
 from normkit.tutor.by_hand import GRADIENTS, NORMS, OURS, VARIANCES
+from normkit.tutor.tasks import find
+from press.run import read
+
+SOLUTIONS = Path(__file__).parents[2] / "solutions"
 
 BY_HAND = (OURS, *NORMS, *GRADIENTS, *VARIANCES)
 START = "import numpy as np\nimport normkit\nfrom normkit import check, diagnose\nimport torch"
@@ -94,6 +101,13 @@ def test_what_is_allowed_is_not_found(code):
         "(lambda: 0).__globals__",
         "np.testing.assert_allclose = print",
         "import threading",
+        "e = eval\ne('1')",
+        "import inspect\ninspect.currentframe().f_back",
+        "getattr(frame, 'f_locals')",
+        "list(map(getattr, [torch], ['layer_norm']))",
+        "__builtins__['eval']",
+        "operator.attrgetter('__globals__')",
+        "import sys\nsys.exc_info()[2].tb_frame",
         "x = 1\n" * 30_000,
         "G = np\nG.allclose = print",
     ],
@@ -115,6 +129,8 @@ def test_what_reaches_behind_the_watch_is_told(code):
         "from normkit.tutor.layer_norm.tasks import CHANGES",
         "torch.manual_seed(0)\nnp.set_printoptions(precision=3)",
         "model.eval()",
+        "import sys\nprint(torch.__version__, np.__version__, sys.version, type(1).__name__)",
+        "class Layer(torch.nn.Module):\n    def __call__(self, x): return x",
     ],
 )
 def test_ordinary_code_does_not(code):
@@ -136,3 +152,14 @@ def test_what_a_person_may_want_to_know_is_told(code):
     assert unusual(text_of([START, code]))
     plain = "import math, copy\n%matplotlib inline\n%time x = 1\nnp.mean?"
     assert unusual(text_of([START, plain])) == []
+
+
+@pytest.mark.parametrize("path", sorted(SOLUTIONS.glob("*.md")), ids=lambda path: path.stem)
+def test_nothing_is_told_of_the_assignments_themselves_and_their_right_answers(path):
+    cells = [c for c in read(path).cells if c.cell_type == "code"]
+    own = [c.source for c in cells if not c.metadata.get("nbgrader", {}).get("grade")]
+    text = text_of(own)
+    assert behind(text) == [] and unusual(text) == []
+    for cell in cells:
+        for _call, names, task, _seed in CALL.findall(cell.source):
+            assert ready_made(text, names, find(task).by_hand) == []
