@@ -7,7 +7,6 @@ notebook is written last, and says of which submission it is.
 
 import argparse
 import ctypes
-import fcntl
 import json
 import os
 import shutil
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from filelock import FileLock, Timeout
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import LimitOutput
@@ -33,6 +33,7 @@ from sqlalchemy.exc import SAWarning
 from tqdm import tqdm
 from traitlets.config import Config, PyFileConfigLoader
 
+from classroom import container
 from classroom.judged import JudgedOutside, grade
 from classroom.sandbox import SandboxError, sandbox
 from classroom.scores import Worth, save, worths
@@ -279,14 +280,13 @@ def alone(root: Path) -> Iterator[None]:
     """Let no other run write the gradebook meanwhile."""
     place = root / PLACE
     place.mkdir(exist_ok=True)
-    with (place / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise SystemExit("Another run is grading this course: wait for its end.") from None
-        for left in place.glob("normkit-*"):  # by a run that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        yield
+    try:
+        with FileLock(place / "lock", timeout=0):
+            for left in place.glob("normkit-*"):  # by a run that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            yield
+    except Timeout:
+        raise SystemExit("Another run is grading this course: wait for its end.") from None
 
 
 def local(count: int) -> Executor:
@@ -317,7 +317,12 @@ def grade_class(
         jobs = [job for name in assignments or of.assignments() for job in of.jobs(name, students)]
         if jobs and not workers:
             warm_up(of)
-        run(of, jobs, workers or (lambda: local(min(count or cores(), len(jobs)))))
+        try:
+            run(of, jobs, workers or (lambda: local(min(count or cores(), len(jobs)))))
+        finally:
+            if sandbox.cache_info().currsize:  # its folder goes with the run
+                sandbox(of.summary.confined).close()
+                sandbox.cache_clear()
     return of.summary
 
 
@@ -360,7 +365,10 @@ def main() -> None:
             cluster(chosen.dask) if chosen.dask else None,
         )
     except SandboxError as error:
-        sys.exit(f"No sandbox: {error}")
+        if not container.engine():
+            sys.exit(f"No sandbox: {error}")
+        print(f"No sandbox here, but {container.engine()}: a container it is.", file=sys.stderr)
+        sys.exit(container.grade(sys.argv[1:]))
     print(summary)
     sys.exit(bool(summary.failed))
 

@@ -33,6 +33,7 @@ INSIDE = Path(__file__).parent / "inside"
 SECONDS = 60.0  # for a cell, and for an answer on its probes
 TOTAL = 5  # times as long for a whole submission
 GRACE = 10.0  # until what does not stop is killed
+HOME = "/student"  # in the sandbox
 WHOLE = "whole"  # the view of what the project itself hands in
 CLONE_THREAD = 0x10000  # linux/sched.h
 MOST = 64 << 20  # bytes that a submission may send
@@ -128,6 +129,7 @@ class Sandbox:
         place = "/views" if self.confined else f"{self.folder.name}/views"
         view = f"{place}/{work.view}"
         options = {"namespaces": self.confined, "view": view, "filter": self.filter}
+        options["places"] = private()
         with theirs:
             socket.send_fds(self.control, [pickle.dumps(options)], [theirs.fileno()])
         return Running(ours, work)
@@ -220,10 +222,21 @@ def bubblewrap(folder: Path) -> list[str]:
     links = [["--symlink", os.readlink(path), path] for path in tops]
     return [
         *(program, "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"),
+        *("--tmpfs", "/tmp", "--tmpfs", "/home"),  # Python may lie there
         *(part for some in (*places, *links) for part in some),
-        *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/home"),
+        *("--proc", "/proc", "--dev", "/dev", "--tmpfs", HOME),
         *("--ro-bind", str(INSIDE), "/inside", "--ro-bind", str(folder / "views"), "/views"),
-        *("--ro-bind", str(folder / "views/none"), "/course", "--chdir", "/home"),
+        *("--ro-bind", str(folder / "views/none"), "/course", "--chdir", HOME),
+        *(
+            "--remount-ro",
+            "/tmp",
+            "--remount-ro",
+            "/home",
+            "--remount-ro",
+            "/dev",
+            "--remount-ro",
+            "/",
+        ),
         *(part for name, value in ENVIRONMENT.items() for part in ("--setenv", name, value)),
         *("--hostname", "sandbox", *python("/inside", "/course")),
     ]
@@ -236,9 +249,9 @@ def python(*places: str) -> list[str]:
 
 
 ENVIRONMENT = {
-    **{name: "/home" for name in ("HOME", "IPYTHONDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME")},
+    **{name: HOME for name in ("HOME", "IPYTHONDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME")},
     **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB")},
-    **{"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "PATH": "/usr/bin:/bin", "TMPDIR": "/tmp"},
+    **{"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "PATH": "/usr/bin:/bin", "TMPDIR": HOME},
     **{"MPLBACKEND": "module://matplotlib_inline.backend_inline", "PYTHONDONTWRITEBYTECODE": "1"},
 }
 
@@ -251,6 +264,12 @@ def readable() -> list[str]:
     }
     found = {p for p in found if Path(p).exists()} | {sys.prefix}
     return sorted(p for p in found if not any(p != q and Path(p).is_relative_to(q) for q in found))
+
+
+def private() -> list[str]:
+    """The folders that a submission has for itself: where no part of Python lies."""
+    own = (p for p in ("/tmp", "/home") if not any(Path(r).is_relative_to(p) for r in readable()))
+    return [HOME, "/dev/shm", *own]
 
 
 @cache

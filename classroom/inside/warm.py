@@ -83,7 +83,7 @@ def become(channel: socket.socket, options: dict[str, Any]) -> None:
         for descriptor in (1, 2):
             os.dup2(0, descriptor)  # /dev/null
         if options["namespaces"]:
-            arrange(options["view"])
+            arrange(options["view"], options["places"])
         else:
             look(options["view"])
         limit()
@@ -104,16 +104,16 @@ def enter_namespaces() -> None:
     write("/proc/self/gid_map", f"{NOBODY} {gid} 1")
 
 
-def arrange(view: str) -> None:
+def arrange(view: str, places: list[str]) -> None:
     """A home and temporary folder of its own; of the course what this assignment may see."""
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount(view, "/course", None, MS_BIND)
     size = f"size={DISK},nr_inodes={INODES}"
-    for place in ("/tmp", "/home", "/dev/shm"):
+    for place in places:
         mount("tmpfs", place, "tmpfs", BARE, size)
     for place in ("/proc", "/views", "/inside"):
         mount("tmpfs", place, "tmpfs", BARE | MS_RDONLY, "size=4k,nr_inodes=2")
-    os.chdir("/home")
+    os.chdir(places[0])
 
 
 def look(view: str) -> None:

@@ -25,7 +25,7 @@ DIRECT, ANYHOW = (
     )
 )
 WATCHED = {"open", *DIRECT, *ANYHOW}
-OWN = "/home", "/tmp"  # folders that are the submission's
+OWN = "/student", "/tmp"  # folders that are the submission's
 PLAIN = "/usr/", "/course/", "/dev/null", "/proc/", "/etc/", sys.prefix, sys.base_prefix
 HERE = str(Path(__file__).parent)
 

@@ -2,6 +2,7 @@
 
 import pickle
 import subprocess
+import sys
 
 import pytest
 
@@ -44,6 +45,18 @@ def test_it_has_no_rights(box):
     for attempt in ("os.fork()", "os.execv('/bin/true', ['true'])", "os.mkdir('/course/x')"):
         assert "Errno" in said(box, f"import os\n{attempt}")
     assert "Operation not permitted" in said(box, "import socket\nsocket.socket()")
+
+
+def test_it_writes_nowhere_else(box):
+    for place in ("", "/course", "/usr", "/etc", "/views", "/dev", sys.prefix):
+        assert "Errno" in said(box, f"open('{place}/x', 'w')"), place
+
+
+@pytest.mark.parametrize("place", ["/home/ada", "/tmp/course"])
+def test_python_may_lie_where_others_have_their_own(monkeypatch, place):
+    monkeypatch.setattr(sandbox, "readable", lambda: ["/usr", f"{place}/.venv"])
+    assert not any(place.startswith(own) for own in sandbox.private())
+    assert sandbox.HOME in sandbox.private()
 
 
 def test_its_files_go_with_it(box):
