@@ -52,14 +52,14 @@ exercises: $(READY)  ## release the assignments only
 solutions: $(READY)  ## run the corrected assignments, for students after the deadline
 	@$(RUN) -m press solutions
 
-grade: $(READY)  ## grade a class: make grade ASSIGNMENT=layer_norm
-	@$(RUN) -m classroom.grade $(ASSIGNMENT)
+grade: $(READY)  ## grade a class: make grade ASSIGNMENT=layer_norm TASKS=forward,backward
+	@$(RUN) -m classroom.grade $(ASSIGNMENT) $(if $(TASKS),--tasks "$(TASKS)")
 
 written: $(READY)  ## mark the written answers of a class: make written ASSIGNMENT=layer_norm
 	@$(RUN) -m classroom.written $(ASSIGNMENT)
 
-report: $(READY)  ## report on a graded class: make report ASSIGNMENT=layer_norm
-	@$(RUN) -m classroom.report $(ASSIGNMENT)
+report: $(READY)  ## report on a graded class: make report ASSIGNMENT=layer_norm OLDER=../2025
+	@$(RUN) -m classroom.report $(ASSIGNMENT) $(if $(OLDER),--older $(OLDER))
 
 mutants: $(READY)  ## prove the assignments: grade every known mistake (about half an hour)
 	@$(RUN) -m classroom.mutants

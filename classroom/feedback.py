@@ -117,14 +117,14 @@ class ForStudents(NbGraderPreprocessor):
         return nb, resources
 
     def count(self, nb: NotebookNode, known: dict) -> Total:
-        """Tell the points that count: none where a mark is missing, all if code is the whole."""
-        settings = WrittenAnswers(parent=self)
+        """Tell the points that count, scaled to the whole; none where a mark is missing."""
+        part = WrittenAnswers(parent=self).part(known["assignment"])
         cells = [cell for cell in nb.cells if is_grade(cell)]
         facts = [(cell.cell_type, cell.metadata.nbgrader) for cell in cells]
-        scale = settings.scale([(kind, fact["points"]) for kind, fact in facts])
+        scale = part.scale([(fact["grade_id"], kind, fact["points"]) for kind, fact in facts])
         waiting = waiting_cells(known)
         for kind, fact in facts:
-            fact["counts"] = settings.counts(kind)
+            fact["counts"] = part.counts(fact["grade_id"], kind)
             fact["points"] *= scale
             fact["score"] = None if fact["grade_id"] in waiting else fact["score"] * scale
         counting = [fact for _, fact in facts if fact["counts"]]

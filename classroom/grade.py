@@ -25,7 +25,7 @@ from typing import Any
 
 import nbformat
 from filelock import FileLock, Timeout
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook, MissingEntry, Notebook
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import LimitOutput
 from nbgrader.utils import parse_utc
@@ -33,8 +33,10 @@ from sqlalchemy.exc import SAWarning
 from tqdm import tqdm
 from traitlets.config import Config, PyFileConfigLoader
 
-from classroom import container
+from classroom import container, part
 from classroom.judged import JudgedOutside, grade
+from classroom.part import Part
+from classroom.points import WrittenAnswers
 from classroom.sandbox import SandboxError, sandbox
 from classroom.scores import Worth, save, worths
 from classroom.secret import secret
@@ -82,9 +84,10 @@ class Summary:
     told: dict[str, list[str]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     confined: bool = True
+    parts: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        lines = [f"{self.graded} graded, {self.unchanged} unchanged."]
+        lines = [f"{self.graded} graded, {self.unchanged} unchanged.", *self.parts]
         if not self.confined:
             lines.append("NO SANDBOX: students' code ran with your rights.")
         if self.told:
@@ -128,6 +131,7 @@ class Class:
     def __init__(self, config: Config, force: bool = False) -> None:
         self.course = CourseDirectory(config=config)
         self.settings = JudgedOutside(config=config)
+        self.written = WrittenAnswers(config=config)
         self.root, self.force = Path(self.course.root), force
         self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
         self.lost: dict[tuple[str, str], str] = {}
@@ -146,15 +150,36 @@ class Class:
             elif not only or student in only:
                 yield student
 
-    def jobs(self, assignment: str, only: Sequence[str] = ()) -> Iterator[Job]:
-        """What is new or has changed."""
+    def notebooks(self, assignment: str) -> list[Notebook]:
         try:
-            notebooks = self.gradebook.find_assignment(assignment).notebooks
+            return self.gradebook.find_assignment(assignment).notebooks
         except MissingEntry:
             raise SystemExit(
                 f"The gradebook knows no {assignment}: nbgrader generate_assignment {assignment}"
             ) from None
-        known = [(n.name, master_cells(n), n.kernelspec) for n in notebooks]
+
+    def take(self, assignment: str, tasks: Sequence[str] = ()) -> None:
+        """Let these tasks alone count, if there are any; say what counts, unless it is all."""
+        notebooks = self.notebooks(assignment)
+        kinds = {cell.name: cell.cell_type for n in notebooks for cell in n.grade_cells}
+        texts = {cell.name: cell.source or "" for n in notebooks for cell in n.source_cells}
+        of = {name: texts.get(name, "") for name in kinds}
+        try:
+            cells = part.choice(assignment, tasks, of) if tasks else part.chosen(assignment)
+        except ValueError as unknown:
+            raise SystemExit(str(unknown)) from None
+        counted = Part(cells, self.written.written == "on")
+        left = [part.short(name) for name, kind in kinds.items() if counted.counts(name, kind)]
+        if kinds and not left:
+            raise SystemExit(f"Nothing of {assignment} would count: TASKS={part.ALL} takes it all.")
+        part.keep(assignment, cells)
+        if cells:
+            count = f"{assignment}: only {', '.join(left)} count"
+            self.summary.parts.append(f"{count}; TASKS={part.ALL} takes it all again.")
+
+    def jobs(self, assignment: str, only: Sequence[str] = ()) -> Iterator[Job]:
+        """What is new or has changed."""
+        known = [(n.name, master_cells(n), n.kernelspec) for n in self.notebooks(assignment)]
         for student in self.students(assignment, only):
             for name, masters, kernelspec in known:
                 job = self.job(assignment, student, name, masters, kernelspec)
@@ -302,8 +327,11 @@ def grade_class(
     seconds: float = 0,
     confined: bool | None = None,
     workers: Callable[[], Executor] | None = None,
+    tasks: Sequence[str] = (),
 ) -> Summary:
-    """Grade the course in this folder; return what was done."""
+    """Grade the course in this folder; return what was done. tasks: what counts from now on."""
+    if tasks and len(assignments) != 1:
+        raise SystemExit("TASKS needs one assignment: make grade ASSIGNMENT=layer_norm TASKS=…")
     config = PyFileConfigLoader("nbgrader_config.py", os.getcwd()).load_config()
     if seconds:
         config.JudgedOutside.seconds = seconds
@@ -314,7 +342,10 @@ def grade_class(
     with alone(of.root), of.gradebook:
         if not of.summary.confined:
             print("NO SANDBOX: students' code runs with your rights.", file=sys.stderr)
-        jobs = [job for name in assignments or of.assignments() for job in of.jobs(name, students)]
+        names = assignments or of.assignments()
+        for name in names:
+            of.take(name, tasks)
+        jobs = [job for name in names for job in of.jobs(name, students)]
         if jobs and not workers:
             warm_up(of)
         try:
@@ -350,19 +381,21 @@ def main() -> None:
     parser.add_argument("--force", action="store_true", help="grade again what has not changed")
     parser.add_argument("--workers", type=int, default=0, help="by default one for each core")
     parser.add_argument("--timeout", type=float, default=0, help="seconds for a cell")
+    parser.add_argument("--tasks", type=part.split, default=[], help="what counts, by its names")
     parser.add_argument("--dask", metavar="ADDRESS", help="the scheduler of a Dask cluster")
     parser.add_argument("--no-sandbox", action="store_true", help="run with your rights: unsafe")
-    chosen = parser.parse_args()
+    asked = parser.parse_args()
     sys.path.insert(0, os.getcwd())  # nbgrader_config.py may import from the course
     try:
         summary = grade_class(
-            chosen.assignments,
-            chosen.student,
-            chosen.force,
-            chosen.workers,
-            chosen.timeout,
-            False if chosen.no_sandbox else None,
-            cluster(chosen.dask) if chosen.dask else None,
+            asked.assignments,
+            asked.student,
+            asked.force,
+            asked.workers,
+            asked.timeout,
+            False if asked.no_sandbox else None,
+            cluster(asked.dask) if asked.dask else None,
+            asked.tasks,
         )
     except SandboxError as error:
         if not container.engine():

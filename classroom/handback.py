@@ -23,6 +23,7 @@ from nbgrader.coursedir import CourseDirectory
 from classroom import worksheet
 from classroom.collect import listed, record
 from classroom.exports import number
+from classroom.part import file
 from classroom.points import Outcome, WrittenAnswers, outcome
 from classroom.report import course
 
@@ -98,7 +99,8 @@ def feedback(of: CourseDirectory, student: str, assignment: str, returned: Retur
         return sorted(Path(of.format_path(step, student, assignment)).glob(kind))
 
     pages = files(of.feedback_directory, "*.html")
-    graded = max((p.stat().st_mtime for p in files(of.autograded_directory, "*.ipynb")), default=0)
+    said = [*files(of.autograded_directory, "*.ipynb"), *filter(Path.exists, [file(assignment)])]
+    graded = max((path.stat().st_mtime for path in said), default=0)
     command = f"nbgrader generate_feedback {assignment} --force"
     if not pages:
         returned.told[f"No feedback: {command}"].append(student)

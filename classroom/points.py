@@ -1,15 +1,17 @@
-"""The points of a submission: with its written answers or without them, and what waits for a mark.
+"""The points of a submission, as far as its cells count, and what waits for a mark.
 
-Settings of nbgrader_config.py: ``c.WrittenAnswers.written`` and ``c.WrittenAnswers.languages``.
+Settings of nbgrader_config.py: ``c.WrittenAnswers.written`` and ``c.WrittenAnswers.languages``;
+`classroom.part` says which tasks count.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nbgrader.api import Grade, SubmittedAssignment
 from traitlets import Enum, List
 from traitlets.config import Configurable
 
+from classroom.part import Part, chosen
 from normkit.messages import LANGUAGES
 
 
@@ -27,15 +29,9 @@ class WrittenAnswers(Configurable):
         help="The languages accepted in written answers; answers in others are set apart.",
     ).tag(config=True)
 
-    def counts(self, cell_type: str) -> bool:
-        """Whether a graded cell of this type counts; a written answer is a cell of Markdown."""
-        return cell_type != "markdown" or self.written == "on"
-
-    def scale(self, cells: Sequence[tuple[str, float]]) -> float:
-        """What the points of cells that count are multiplied by; ``cells``: types and points."""
-        most = sum(points for _, points in cells)
-        counted = sum(points for cell_type, points in cells if self.counts(cell_type))
-        return most / counted if counted else 1.0
+    def part(self, assignment: str) -> Part:
+        """What counts of an assignment."""
+        return Part(chosen(assignment), self.written == "on")
 
 
 @dataclass(frozen=True)
@@ -65,28 +61,29 @@ def waits(grade: Grade) -> bool:
     return grade.manual_score is None and (grade.auto_score is None or grade.needs_manual_grade)
 
 
-def scale(submission: SubmittedAssignment, settings: WrittenAnswers) -> float:
+def scale(submission: SubmittedAssignment, part: Part) -> float:
     """What points of a submission are multiplied by."""
     grades = (grade for notebook in submission.notebooks for grade in notebook.grades)
-    return settings.scale([(grade.cell.cell_type, grade.max_score) for grade in grades])
+    return part.scale([(grade.name, grade.cell.cell_type, grade.max_score) for grade in grades])
 
 
 def counted(
-    submission: SubmittedAssignment, settings: WrittenAnswers
+    submission: SubmittedAssignment, part: Part
 ) -> Iterator[tuple[Grade, float | None, float]]:
     """The grades that count, with their points (none where it waits), and the most there is."""
-    by = scale(submission, settings)
+    by = scale(submission, part)
     for grade in (grade for notebook in submission.notebooks for grade in notebook.grades):
-        if settings.counts(grade.cell.cell_type):
+        if part.counts(grade.name, grade.cell.cell_type):
             points = None if waits(grade) else grade.score * by
             yield grade, points, grade.max_score * by
 
 
 def outcome(submission: SubmittedAssignment, settings: WrittenAnswers) -> Outcome:
     """The points of a submission, less what its lateness costs."""
-    found = [(points, most) for _, points, most in counted(submission, settings)]
+    part = settings.part(submission.name)
+    found = [(points, most) for _, points, most in counted(submission, part)]
     known = [(points, most) for points, most in found if points is not None]
-    penalty = (submission.late_submission_penalty or 0) * scale(submission, settings)
+    penalty = (submission.late_submission_penalty or 0) * scale(submission, part)
     earned = sum(points for points, _ in known) - penalty
     whole = sum(most for _, most in found)
     marked = whole if len(known) == len(found) else sum(most for _, most in known)

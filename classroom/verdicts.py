@@ -11,8 +11,8 @@ from typing import Any
 from nbformat import NotebookNode
 
 from normkit.messages import book
-from normkit.tutor.mistakes import Mistake
-from normkit.tutor.tasks import Task, find
+from normkit.tutor.mistakes import Mistake, catalogue
+from normkit.tutor.tasks import Task, assignments, find
 
 KEY = "normkit"  # of a cell's metadata
 
@@ -21,6 +21,19 @@ def mistakes(cell: NotebookNode) -> tuple[Mistake, ...]:
     """The mistakes that the stored verdicts on a graded cell name."""
     verdicts = cell.metadata.get(KEY, {}).get("verdicts", ())
     return tuple(dict.fromkeys(mistake for verdict in verdicts for mistake in _named(verdict)))
+
+
+def keys(facts: Mapping[str, Any]) -> set[str]:
+    """The mistakes that such metadata name by their keys, whether this course knows them or not."""
+    verdicts = facts.get(KEY, {}).get("verdicts", ())
+    return {str(key) for verdict in verdicts for key in verdict.get("mistakes", ())}
+
+
+def known(key: str) -> Mistake | None:
+    """The mistake that has this key; none that this course does not have, or no longer."""
+    home = key.rpartition("/")[0]
+    every = catalogue(home)[""] if home in assignments() else []
+    return next((mistake for mistake in every if mistake.key == key), None)
 
 
 def address(language: str) -> Callable[[Mistake], str]:

@@ -58,10 +58,12 @@ class Marking:
         self.done: list[tuple[str, str, list[Mark]]] = []
         with self.open() as gradebook:
             found = answers.questions(gradebook, assignment)
-        if self.settings.written == "off" or not found:
+        part = self.settings.part(assignment)
+        found = [question for question in found if part.counts(question.cell, "markdown")]
+        if not found:
             raise SystemExit(
                 f"{assignment} must have written answers that are graded, and has none: see "
-                f"c.WrittenAnswers.written in nbgrader_config.py."
+                f"c.WrittenAnswers.written in nbgrader_config.py, and TASKS of make grade."
             )
         self.questions = {f"{question.notebook}/{question.cell}": question for question in found}
 

@@ -410,7 +410,8 @@ def test_git_ignores_whatever_the_commands_write():
     folders = ["submitted", "autograded", "feedback", "reports", "returned"]
     tables = ["grades", "moodle", "canvas", "chinese", "students", "grading"]
     written = [f"{folder}/ada/x" for folder in folders] + [f"{name}.csv" for name in tables]
-    written += ["gradebook.db", "gradebook.db.2026-03-01", ".nbgrader.log", "class.zip"]
+    written += ["gradebook.db", "gradebook.db.2026-03-01", "gradebook.tasks/layer_norm.txt"]
+    written += [".nbgrader.log", "class.zip"]
     if not (ROOT / ".git").exists():
         pytest.skip("not a clone")
     asked = ["git", "check-ignore", "--no-index", *written]

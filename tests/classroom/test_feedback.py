@@ -10,6 +10,7 @@ import nh3
 import pytest
 from traitlets.config import Config
 
+from classroom import part
 from classroom.feedback import (
     MATHML,
     FeedbackPage,
@@ -34,7 +35,7 @@ def exported(*cells, **settings):
     config = {"Exporter": {"default_preprocessors": []}, "WrittenAnswers": settings}  # as nbgrader
     page = FeedbackPage(config=Config(config))
     page.register_preprocessor(ForStudents, enabled=True)
-    known = {"notebook": "half", "score": 0, "max_score": 1, "late_penalty": 0}
+    known = {"notebook": "half", "assignment": "half", "late_penalty": 0}
     return page.from_notebook_node(nb.new_notebook(cells=list(cells)), {"nbgrader": known})[0]
 
 
@@ -192,11 +193,12 @@ def test_the_overview_names_the_mistakes_of_a_test_that_lost_points():
         assert (html.escape(translator("fr")(mistake.message)) in page) == (score == 0)
 
 
-def test_without_written_answers_the_tests_have_all_the_points():
-    def graded(name, make, **of):
-        metadata = {"grade": True, "grade_id": name, "score": 1, **of}
-        return make("Because.", metadata={"nbgrader": metadata})
+def graded(name, make, **of):
+    metadata = {"grade": True, "grade_id": name, "score": 1, **of}
+    return make("Because.", metadata={"nbgrader": metadata})
 
+
+def test_without_written_answers_the_tests_have_all_the_points():
     cells = (
         graded("test_half", nb.new_code_cell, points=6),
         graded("written", nb.new_markdown_cell, points=2, solution=True),
@@ -204,4 +206,17 @@ def test_without_written_answers_the_tests_have_all_the_points():
     assert "2.0 / 8.0" in exported(*cells) and "1.33 / 8.0" not in exported(*cells)
     page = exported(*cells, written="off")
     assert page.count("1.33 / 8.0") == 3 and "/ 2" not in page  # in the table, in all, at the test
-    assert "Because." in page and "is not graded" in page
+    assert "Because." in page and page.count(">not graded<") == 2
+
+
+def test_what_is_left_out_is_shown_as_not_graded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    verdict = {"task": "layer_norm/forward", "mistakes": ["layer_norm/unbiased_variance"]}
+    third = graded("test_third", nb.new_code_cell, points=2)
+    third.metadata["normkit"] = {"verdicts": [verdict]}
+    cells = graded("test_half", nb.new_code_cell, points=6), third
+    assert "2.0 / 8.0" in exported(*cells) and "not graded" not in exported(*cells)
+    part.keep("half", frozenset({"test_half"}))
+    page = exported(*cells)
+    assert page.count("1.33 / 8.0") == 3 and page.count(">not graded<") == 2
+    assert "unbiased_variance" not in page

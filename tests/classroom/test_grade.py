@@ -17,6 +17,7 @@ from nbgrader.api import Gradebook
 
 from classroom import grade, trial
 from classroom.grade import grade_class
+from classroom.points import WrittenAnswers, outcome
 
 ROOT = Path(__file__).parents[2]
 NAME = "layer_norm"
@@ -139,6 +140,35 @@ def test_without_a_sandbox_it_says_so_aloud(course, capsys):
     summary = grade_class([NAME], ["s0"], confined=False)
     assert "NO SANDBOX" in str(summary) and "NO SANDBOX" in capsys.readouterr().err
     assert scores(course) == {"s0": 6}
+
+
+def test_tasks_choose_what_counts_and_nothing_is_graded_twice(course):
+    assert start(course, "--student", "s0").wait() == 0
+    summary = grade_class([NAME], ["s0"], tasks=["forward", "backward"])
+    assert (summary.graded, summary.unchanged) == (0, 1)
+    assert f"{NAME}: only forward, dx, dgamma_dbeta count" in str(summary)
+    assert "only forward, dx" in str(grade_class([NAME], ["s0"]))  # it stays
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        so_far = outcome(book.find_submission(NAME, "s0"), WrittenAnswers())
+    assert (so_far.points, so_far.most) == (pytest.approx(6 * 20 / 12), pytest.approx(20))
+    assert "only" not in str(grade_class([NAME], ["s0"], tasks=["all"]))
+
+
+def test_tasks_that_nobody_knows_are_an_error_that_names_the_known(course):
+    known = "forward, layer, dx, dgamma_dbeta, invariance, written, backward, all"
+    with pytest.raises(SystemExit, match=f"no task 'backwards'; TASKS may name: {known}"):
+        grade_class([NAME], tasks=["forward", "backwards"])
+    with (course / "nbgrader_config.py").open("a") as file:
+        file.write('c.WrittenAnswers.written = "off"\n')
+    with pytest.raises(SystemExit, match="Nothing of layer_norm would count"):
+        grade_class([NAME], tasks=["written"])
+    assert not Path("gradebook.tasks").exists()
+
+
+@pytest.mark.parametrize("assignments", [[], [NAME, "rms_norm"]])
+def test_tasks_need_one_assignment(course, assignments):
+    with pytest.raises(SystemExit, match="TASKS needs one assignment"):
+        grade_class(assignments, tasks=["forward"])
 
 
 def test_an_assignment_that_nobody_knows_is_an_error(course):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 
-from classroom import collect, handback
+from classroom import collect, handback, part
 from classroom.handback import WAITING, hand_back
 from classroom.report import course
 
@@ -158,6 +158,12 @@ def test_feedback_that_is_older_than_the_grading_is_told(graded):
     path.touch()
     os.utime(path, (2e9, 2e9))
     assert re.search(r"older than the grading: .* --force \(1\):\n  ada", str(hand_back(NAME)))
+
+
+def test_feedback_that_is_older_than_the_choice_of_tasks_is_told(graded):
+    part.keep(NAME, frozenset({"test_forward"}))
+    os.utime(part.file(NAME), (2e9, 2e9))
+    assert "older than the grading" in str(hand_back(NAME))
 
 
 @pytest.mark.parametrize(

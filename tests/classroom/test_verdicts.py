@@ -2,7 +2,7 @@
 
 import nbformat.v4 as nb
 
-from classroom.verdicts import KEY, address, mistakes
+from classroom.verdicts import KEY, address, keys, known, mistakes
 
 FORWARD, LAYER = "layer_norm/forward", "layer_norm/layer"
 UNBIASED = "layer_norm/unbiased_variance"
@@ -23,6 +23,13 @@ def test_a_task_or_mistake_that_is_gone_is_passed_over():
     gone = [verdict("layer_norm/gone", UNBIASED), verdict(FORWARD, "layer_norm/gone")]
     graded = nb.new_code_cell("", metadata={KEY: {"verdicts": gone}})
     assert mistakes(graded) == ()
+
+
+def test_a_key_is_read_whether_its_mistake_is_known_or_not():
+    gone = {"layer_norm/gone", "../gone", "gone"}
+    held = [verdict("layer_norm/gone", UNBIASED, *gone), verdict(FORWARD)]
+    assert keys({KEY: {"verdicts": held}}) == {UNBIASED, *gone} and keys({}) == set()
+    assert known(UNBIASED).key == UNBIASED and not any(map(known, gone))
 
 
 def test_the_address_is_that_of_the_book_or_none(monkeypatch):
