@@ -2,6 +2,9 @@
 
 c = get_config()  # noqa: F821 - nbgrader provides it
 
+# nbgrader's default is a course that its gradebook lacks; of all databases only SQLite allows that
+c.CourseDirectory.course_id = "default_course"
+
 # The assignments are built by `make`. One gradebook serves all languages: they share grade ids
 # and tests, so it knows the English one.
 c.CourseDirectory.source_directory = "_build/nbgrader/en/source"
@@ -27,6 +30,8 @@ c.GenerateFeedback.preprocessors = [
     "nbgrader.preprocessors.GetGrades",
     "classroom.feedback.ForStudents",
 ]
+# Formgrader, which would run the scripts in a student's Markdown
+c.HTMLExporter.filters = {"markdown2html": "classroom.feedback.harmless"}
 # "none" where there is neither bubblewrap nor a container: students' code runs with your rights
 c.JudgedOutside.sandbox = "bubblewrap"
 c.JudgedOutside.seconds = 60  # for a cell, and for an answer on its probes

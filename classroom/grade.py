@@ -25,7 +25,14 @@ from typing import Any
 
 import nbformat
 from filelock import FileLock, Timeout
-from nbgrader.api import Gradebook, MissingEntry, Notebook
+from nbgrader.api import (
+    Grade,
+    Gradebook,
+    MissingEntry,
+    Notebook,
+    SubmittedAssignment,
+    SubmittedNotebook,
+)
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import LimitOutput
 from nbgrader.utils import parse_utc
@@ -180,13 +187,26 @@ class Class:
     def jobs(self, assignment: str, only: Sequence[str] = ()) -> Iterator[Job]:
         """What is new or has changed."""
         known = [(n.name, master_cells(n), n.kernelspec) for n in self.notebooks(assignment)]
+        held = self.held(assignment)
         for student in self.students(assignment, only):
             for name, masters, kernelspec in known:
                 job = self.job(assignment, student, name, masters, kernelspec)
-                if self.force or job.fingerprint != self.fingerprint(job):
+                there = (student, name) in held
+                if self.force or not there or job.fingerprint != self.fingerprint(job):
                     yield job
                 else:
                     self.summary.unchanged += 1
+
+    def held(self, assignment: str) -> set[tuple[str, str]]:
+        """Whose points this gradebook has, by student and notebook: it may be a new one."""
+        found = (
+            self.gradebook.db.query(SubmittedAssignment.student_id, Notebook.name)
+            .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+            .join(Notebook, Notebook.id == SubmittedNotebook.notebook_id)
+            .join(Grade, Grade.notebook_id == SubmittedNotebook.id)
+            .filter(Notebook.assignment.has(name=assignment), Grade.auto_score.is_not(None))
+        )
+        return {(student, name) for student, name in found.distinct()}
 
     def job(
         self, assignment: str, student: str, name: str, masters: list[Master], kernelspec: Any

@@ -34,8 +34,8 @@ PLACES = (
 FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--no-pdf-header-footer", "--generate-pdf-document-outline"),
 ]
+PRINTS = ["--no-pdf-header-footer", "--generate-pdf-document-outline"]
 ELSEWHERE = "https://elsewhere.invalid/#"  # begins a link to another page, until they are bound
 # what only a screen can do, and figures' code, which a screen folds away
 SCREEN = "a.headerlink, button, script, details.hide, .sd-tab-set > input, template"
@@ -164,7 +164,7 @@ def _print(source: Path, target: Path) -> None:
         raise PressError("Chromium prints: install it, or Chrome, or name its program in CHROMIUM")
     with tempfile.TemporaryDirectory() as profile:
         done = subprocess.run(
-            [str(browser()), *FLAGS, f"--user-data-dir={profile}",
+            [str(browser()), *FLAGS, *PRINTS, f"--user-data-dir={profile}",
              f"--print-to-pdf={target.absolute()}", source.absolute().as_uri()],
             capture_output=True, text=True,
         )  # fmt: skip

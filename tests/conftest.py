@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from collections import Counter, defaultdict
 from functools import cache
+from glob import glob
 
 import pytest
 
@@ -22,10 +23,26 @@ def bubblewrap() -> bool:
     return bool(found) and subprocess.run(command, capture_output=True).returncode == 0
 
 
+def postgresql() -> bool:
+    return _postgres("initdb") is not None
+
+
+@pytest.fixture
+def postgres():
+    return _postgres
+
+
+def _postgres(program: str) -> str | None:
+    """A program of PostgreSQL, which Debian keeps off the PATH."""
+    places = [os.environ["PATH"], *glob("/usr/lib/postgresql/*/bin")]
+    return shutil.which(program, path=os.pathsep.join(places))
+
+
 # What `@pytest.mark.needs` may name: whether it is here, and what installs it on Debian.
 PARTS = {
     "chromium": (chromium, "apt-get install chromium fonts-noto-cjk"),
     "bubblewrap": (bubblewrap, "apt-get install bubblewrap"),
+    "postgresql": (postgresql, "apt-get install postgresql"),
 }
 MISSING = "needs "  # begins the reason of each skip of ours
 

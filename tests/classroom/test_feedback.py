@@ -8,7 +8,8 @@ import nbformat
 import nbformat.v4 as nb
 import nh3
 import pytest
-from traitlets.config import Config
+from nbconvert.exporters import HTMLExporter
+from traitlets.config import Config, PyFileConfigLoader
 
 from classroom import part
 from classroom.feedback import (
@@ -126,6 +127,15 @@ def test_what_a_student_writes_runs_nothing_loads_nothing_and_looks_like_no_poin
     assert not [
         t for t in tags if re.search(r'\s((on\w+|id|style|action|href|src)=|class="[^"])', t)
     ]
+
+
+def test_formgrader_runs_no_script_in_markdown_and_shows_formulas_and_pictures():
+    config = PyFileConfigLoader("nbgrader_config.py", str(ROOT)).load_config()
+    text = "$x$ ![a](attachment:a.png) <b>yes</b> <script>alert(1)</script>"
+    cell = nb.new_markdown_cell(text, attachments={"a.png": {"image/png": "aGk="}})
+    page, _ = HTMLExporter(config=config).from_notebook_node(nb.new_notebook(cells=[cell]))
+    assert all(part in page for part in ("</math>", "image/png;base64,aGk=", "<b>yes</b>"))
+    assert "alert(1)" not in page
 
 
 def test_a_picture_that_is_not_there_stops_nothing():

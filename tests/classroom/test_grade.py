@@ -7,16 +7,21 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
+import nbformat
 import pytest
 from nbgrader.api import Gradebook
+from sqlalchemy import create_engine
+from sqlalchemy.exc import OperationalError
 
 from classroom import grade, trial
 from classroom.grade import grade_class
+from classroom.marks import digest, is_written, mark, write
 from classroom.points import WrittenAnswers, outcome
 
 ROOT = Path(__file__).parents[2]
@@ -123,6 +128,14 @@ def test_what_changes_is_graded_again_and_what_a_person_gave_stays(course):
     assert grade_class([NAME], ["s0"]).graded == 1
     assert scores(course) == {"s0": 1.5}
     assert grade_class([NAME], ["s0"], force=True).graded == 1
+
+
+def test_a_gradebook_that_lacks_a_student_gets_the_points_again(course):
+    assert start(course, "--student", "s0").wait() == 0
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        book.remove_submission(NAME, "s0")
+    assert start(course, "--student", "s0").wait() == 0
+    assert scores(course) == {"s0": 6}
 
 
 def test_the_summary_names_what_needs_a_look(course):
@@ -235,3 +248,76 @@ def test_on_a_cluster_whose_workers_die_everybody_is_graded(course):
         killer.join()
     assert summary.graded == len(STUDENTS) and not summary.failed
     assert scores(course) == {s: 6 * (a == RIGHT) for s, a in STUDENTS.items()}
+
+
+@pytest.fixture
+def postgresql(postgres):
+    """A database of a server that lasts as long as the test."""
+    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    user = [] if os.getuid() else user  # root may not run it
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:  # not pytest's: none may enter it
+        if user:
+            shutil.chown(place, "postgres")
+        initdb, server = (postgres(name) for name in ("initdb", "postgres"))
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        make = [*user, initdb, "-D", f"{place}/data", "-A", "trust", "-U", "postgres"]
+        subprocess.run(make, check=True, **quiet)
+        serve = [*user, server, "-D", f"{place}/data", "-k", place, "-h", ""]
+        running = subprocess.Popen(serve, **quiet)
+        try:
+            yield ready(f"postgresql+psycopg2://postgres@/postgres?host={place}")
+        finally:
+            running.send_signal(signal.SIGINT)
+            running.wait()
+
+
+def ready(address):
+    """The address of a database, when it answers."""
+    for _ in range(100):
+        with suppress(OperationalError):
+            create_engine(address).connect().close()
+            return address
+        time.sleep(0.1)
+    raise TimeoutError(f"No database answers at {address}.")
+
+
+@pytest.mark.needs("postgresql")
+@pytest.mark.proof
+def test_in_postgresql_a_class_has_the_points_that_it_has_in_sqlite(
+    course, undisturbed, postgresql
+):
+    with (course / "nbgrader_config.py").open("a") as config:
+        config.write(f'\nc.CourseDirectory.db_url = "{postgresql}"\n')
+    command = [sys.executable, "-m", "nbgrader", "generate_assignment", NAME]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": ROOT})
+    assert start(course).wait() == 0
+    assert grades(postgresql) == grades(f"sqlite:///{undisturbed}/gradebook.db")
+    hand_in(course, "s0", RIGHT, "Because of its mean.")
+    assert start(course).wait() == 0
+    with Gradebook(postgresql) as book:
+        written = book.find_grade("written", NAME, NAME, "s0")
+        assert written.needs_manual_grade
+        path = course / "autograded/s0" / NAME / f"{NAME}.ipynb"
+        cells = nbformat.read(path, as_version=4).cells
+        answer = next(digest(cell) for cell in cells if is_written(cell))
+        before = mark(book, [written.id], answer, 1.5)
+        write(book, before)
+        assert book.find_grade("written", NAME, NAME, "s0").manual_score is None
+        mark(book, [written.id], answer, 1.5)
+    hand_in(course, "s0", WRONG, "Because of its mean.")
+    assert start(course, "--force").wait() == 0
+    assert grades(postgresql)["s0", "written"] == (None, 1.5, False)
+    assert grades(postgresql)["s0", "test_forward"] == (0, None, False)
+
+
+def grades(address):
+    """What a gradebook says of each student's cells: points, a mark, whether they wait."""
+    with Gradebook(address) as book:
+        return {
+            (submission.student.id, grade.name): (
+                *(grade.auto_score, grade.manual_score, grade.needs_manual_grade),
+            )
+            for submission in book.assignment_submissions(NAME)
+            for notebook in submission.notebooks
+            for grade in notebook.grades
+        }
