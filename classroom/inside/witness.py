@@ -18,10 +18,11 @@ DIRECT, ANYHOW = (
         "object.__getattr__ object.__setattr__ builtins.input _thread.start_new_thread "
         "marshal.loads pickle.find_class os.putenv",
         "ctypes.dlopen ctypes.dlsym ctypes.cdata os.system os.exec os.fork os.forkpty "
-        "os.posix_spawn os.kill os.killpg os.remove os.rename os.rmdir os.link os.symlink os.chmod "
-        "os.chown os.truncate os.mkfifo os.setxattr pty.spawn signal.pthread_kill shutil.rmtree "
-        "shutil.move shutil.copyfile subprocess.Popen socket.__new__ socket.connect socket.bind "
-        "mmap.__new__ ftplib.connect http.client.connect urllib.Request smtplib.connect",
+        "os.posix_spawn os.kill os.killpg os.mkdir os.remove os.rename os.rmdir os.link "
+        "os.symlink os.chmod os.chown os.truncate os.mkfifo os.setxattr pty.spawn "
+        "signal.pthread_kill shutil.rmtree shutil.move shutil.copyfile subprocess.Popen "
+        "socket.__new__ socket.connect socket.bind mmap.__new__ ftplib.connect "
+        "http.client.connect urllib.Request smtplib.connect",
     )
 )
 WATCHED = {"open", *DIRECT, *ANYHOW}
@@ -63,7 +64,8 @@ class Witness:
         if event in DIRECT:
             return event if of_a_student(frame) else ""
         about = str(given[0])[:80] if given else ""
-        ordinary = about.startswith(OWN) or about == "fc-list"  # matplotlib looks for fonts
+        relative = event in ("os.mkdir", "os.remove", "os.rename") and about[:1] != "/"
+        ordinary = relative or about.startswith(OWN) or about == "fc-list"  # matplotlib's fonts
         return f"{event} {about}".strip() if not ordinary and by_a_student(frame) else ""
 
 
