@@ -60,8 +60,10 @@ def test_python_may_lie_where_others_have_their_own(monkeypatch, place):
 
 
 def test_its_files_go_with_it(box):
-    assert said(box, "open('a', 'w').write('x')\nimport os\nprint(os.listdir())") == "['a']\n"
-    assert said(box, "import os\nprint(os.listdir(), os.listdir('/tmp'))") == "[] []\n"
+    listed = "import os\nprint([os.listdir(place) for place in ('.', '/dev/shm')])"
+    made = "for place in ('.', '/dev/shm'):\n    open(f'{place}/a', 'w').close()"
+    assert said(box, made, listed) == "[['a'], ['a']]\n"
+    assert said(box, listed) == "[[], []]\n"
 
 
 def test_its_memory_and_disk_are_limited(box):
