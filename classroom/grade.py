@@ -34,7 +34,7 @@ from nbgrader.api import (
     SubmittedNotebook,
 )
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import LimitOutput
+from nbgrader.preprocessors import AssignLatePenalties, LimitOutput
 from nbgrader.utils import parse_utc
 from sqlalchemy.exc import SAWarning
 from tqdm import tqdm
@@ -141,6 +141,7 @@ class Class:
         self.written = WrittenAnswers(config=config)
         self.root, self.force = Path(self.course.root), force
         self.gradebook = Gradebook(self.course.db_url, self.course.course_id)
+        self.late = AssignLatePenalties(config=config)
         self.lost: dict[tuple[str, str], str] = {}
         self.summary = Summary(confined=self.settings.sandbox != "none")
 
@@ -256,6 +257,10 @@ class Class:
         names = job.notebook, job.assignment, job.student
         save(gradebook, gradebook.find_submission_notebook(*names), result.worths)
         gradebook.db.commit()
+        if gradebook.find_assignment(job.assignment).duedate:
+            known = zip(("notebook", "assignment", "student"), names, strict=True)
+            of = {"nbgrader": {**dict(known), "db_url": self.course.db_url}}
+            self.late.preprocess(nbformat.v4.new_notebook(), of)
         target = self.target(job)
         target.parent.mkdir(parents=True, exist_ok=True)
         if job.came:

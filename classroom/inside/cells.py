@@ -12,7 +12,6 @@ import random
 import signal
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -177,15 +176,13 @@ class Submission:
     def cell(self, number: int, source: str) -> None:
         """Run a cell and send its outputs."""
         self.shell.kept = kept = Kept()
-        start = time.monotonic()
         stopped = False
         with redirected(self.shell), self.in_time():
             result = self.shell.run_cell(source, store_history=False)
             error = result.error_before_exec or result.error_in_exec
             stopped = isinstance(error, KeyboardInterrupt)
         self.slower(stopped)
-        seconds = time.monotonic() - start
-        self.send({"cell": number, "stopped": stopped, "outputs": kept.outputs, "seconds": seconds})
+        self.send({"cell": number, "stopped": stopped, "outputs": kept.outputs})
 
     def test(self, number: int, expression: str, task: str) -> None:
         """Observe the answer that a test names; keep it, as it may have to be shown."""

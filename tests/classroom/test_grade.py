@@ -149,6 +149,31 @@ def test_the_summary_names_what_needs_a_look(course):
     assert scores(course) == {"s0": 0, "s2": 0}
 
 
+LATE = """
+from nbgrader.plugins import LateSubmissionPlugin
+
+class TwoPoints(LateSubmissionPlugin):
+    def late_submission_penalty(self, student_id, score, total_seconds_late):
+        return 2
+"""
+
+
+def test_who_is_late_has_the_penalty_of_the_course(course, monkeypatch):
+    (course / "late.py").write_text(LATE)
+    monkeypatch.syspath_prepend(course)
+    with Path("nbgrader_config.py").open("a") as file:
+        file.write('c.AssignLatePenalties.plugin_class = "late.TwoPoints"\n')
+    for student, day in (("s0", 2), ("s3", 4)):  # both right
+        when = course / "submitted" / student / NAME / "timestamp.txt"
+        when.write_text(f"2026-11-0{day} 12:00:00 UTC")
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        book.update_or_create_assignment(NAME, duedate="2026-11-03 00:00:00 UTC")
+    assert grade_class([NAME], ["s0", "s3"]).graded == 2
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        found = {s.student.id: s.late_submission_penalty for s in book.assignment_submissions(NAME)}
+    assert found == {"s0": 0, "s3": 2}
+
+
 def test_without_a_sandbox_it_says_so_aloud(course, capsys):
     summary = grade_class([NAME], ["s0"], confined=False)
     assert "NO SANDBOX" in str(summary) and "NO SANDBOX" in capsys.readouterr().err
