@@ -4,7 +4,7 @@ import base64
 import json
 import pickle
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
@@ -24,7 +24,7 @@ from classroom.shown import HIDDEN
 from classroom.suspicions import Text, behind, ready_made, text_of, unusual
 from classroom.verdicts import KEY
 from normkit.messages import N_, translator
-from normkit.tutor.judging import Verdict, differences, drawn, judge
+from normkit.tutor.judging import Trial, Verdict, differences, drawn, judge, trials
 from normkit.tutor.observing import Observation, Result
 from normkit.tutor.tasks import Task, every_task, find
 
@@ -74,6 +74,13 @@ class JudgedOutside(NbGraderPreprocessor):
         return nb, resources
 
 
+def expected(assignment: str, of: bytes) -> Iterator[Trial]:
+    """What every mistake that is looked for makes of the probes for showing."""
+    for name, task in sorted(every_task().items()):
+        if name.startswith(f"{assignment}/"):
+            yield from trials(task, seed(of, name, "shown"))
+
+
 @dataclass(frozen=True)
 class Test:
     """A graded cell's answer: an expression, the task that observes it."""
@@ -84,11 +91,10 @@ class Test:
 
 @dataclass
 class Ran:
-    """What came out of the sandbox: cells by number, tests by cell and task, calls of diagnose."""
+    """What came out of the sandbox: cells by number, tests by cell and task."""
 
     cells: dict[int, dict[str, Any]] = field(default_factory=dict)
     tests: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
-    asked: list[dict[str, Any]] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
 
 
@@ -138,22 +144,6 @@ def probes(assignment: str, of: bytes) -> bytes:
     )
 
 
-def received(messages: Iterable[dict[str, Any]]) -> Ran:
-    """Sort what the sandbox sent; of two messages on one thing the first counts."""
-    ran = Ran()
-    for message in messages:
-        cell, task = message.get("cell"), message.get("task")
-        if isinstance(message.get("seen"), str):
-            ran.seen.append(message["seen"][:200])
-        elif "shown" in message:
-            ran.asked.append(message)
-        elif isinstance(cell, int) and isinstance(task, str):
-            ran.tests.setdefault((cell, task), message)
-        elif isinstance(cell, int) and isinstance(message.get("outputs"), list):
-            ran.cells.setdefault(cell, message)
-    return ran
-
-
 class Judge:
     """Writes the verdicts on a submission into its notebook."""
 
@@ -166,13 +156,37 @@ class Judge:
         last: int,
     ) -> None:
         self.nb, self.of, self.tests, self.last = nb, of, tests, last
-        self.running, self.ran = running, received(running)
+        self.running, self.ran = running, Ran()
         self.language = language_of(nb)
         self.say = translator(self.language)
         self.flags: list[str] = []
         self.pending: dict[str, dict[str, Any]] = {}  # verdicts since the last graded cell
+        self.called: dict[int, Verdict] = {}  # verdicts on what `diagnose` was called with
+        self.seen: dict[tuple[int, Test], tuple[Observation, bool]] = {}
         own = [c.source for c in nb.cells if c.cell_type == "code" and not is_grade(c)]
         self.text: Text = text_of(own)
+        self.of_task = {(i, test.task): test for i, some in tests.items() for test in some}
+        self.forbidden = {
+            test: ready_made(self.text, test.expression, find(test.task).by_hand)
+            for test in self.of_task.values()
+        }
+        for message in running:
+            self.receive(message)
+
+    def receive(self, message: dict[str, Any]) -> None:
+        """Keep what the sandbox sent; of two messages on one thing the first counts."""
+        cell, task, ran = message.get("cell"), message.get("task"), self.ran
+        if isinstance(message.get("seen"), str):
+            ran.seen.append(message["seen"][:200])
+        elif isinstance(cell, int) and isinstance(task, str):
+            wrong = (cell, task) in self.of_task and (cell, task) not in ran.tests
+            if wrong:
+                ran.tests[cell, task] = message
+                wrong = not self.secret(cell, self.of_task[cell, task])[1]
+            self.running.say(wrong)
+            message["shown"] = self.running.next().get("shown") if wrong else None
+        elif isinstance(cell, int) and isinstance(message.get("outputs"), list):
+            ran.cells.setdefault(cell, message)
 
     def write(self, trusted: bool = False) -> None:
         """Judge every cell, in their order."""
@@ -216,8 +230,8 @@ class Judge:
     def output(self, output: dict[str, Any]) -> NotebookNode:
         """One output: as it came, or the verdict in its place."""
         if OBSERVED in output.get("data", {}):
-            asked = self.ran.asked[int(output["data"][OBSERVED]["number"])]
-            verdict = self.shown(asked)
+            asked = output["data"][OBSERVED]
+            verdict = self.shown(int(asked["number"]), str(asked["task"]))
             self.pending[verdict.task.name] = verdict.as_data()
             return stream(verdict.explain(self.language) + "\n")
         if len(json.dumps(output)) > LOUDEST:
@@ -226,16 +240,13 @@ class Judge:
 
     def test(self, number: int, cell: NotebookNode, test: Test) -> bool:
         """Judge one test of a cell; leave the verdict in its outputs."""
-        came = self.ran.tests.get((number, test.task), {})
-        forbidden = ready_made(self.text, test.expression, find(test.task).by_hand)
-        observation = self.observation(test.task, came.get("secret"), forbidden)
-        hidden = seed(self.of, test.task, "secret")
-        passed = self.passes(observation, find(test.task), hidden)
-        verdict = self.explained(number, test, came, forbidden) if not passed else None
+        observation, passed = self.secret(number, test)
+        verdict = self.explained(number, test) if not passed else None
         if verdict:
             told = verdict.explain(self.language)
             if verdict.passed:  # on the probes for showing
                 told = self.say(ELSEWHERE).format(task=test.task)
+                hidden = seed(self.of, test.task, "secret")
                 verdict = self.judged(observation, find(test.task), hidden)
             cell.outputs.append(error("AssertionError", told))
             if verdict.first.what == "ready_made":
@@ -244,25 +255,44 @@ class Judge:
         self.pending[test.task] = facts | {"passed": passed}
         return passed
 
-    def explained(
-        self, number: int, test: Test, came: dict[str, Any], forbidden: list[str]
-    ) -> Verdict:
-        """The verdict that a student is shown, on the probes for showing."""
-        asked: dict[str, Any] = dict(enumerate(self.ran.asked)).get(came.get("asked", -1), {})
-        if asked.get("task") == test.task and not forbidden:
-            return self.shown(asked)
-        answer = self.running.ask(number, test.task) if came else {}
-        number = seed(self.of, test.task, "shown")
-        shown = self.observation(test.task, answer.get("shown"), forbidden, "shown")
-        return self.judged(shown, find(test.task), number)
+    def secret(self, number: int, test: Test) -> tuple[Observation, bool]:
+        """What an answer made of the secret probes, and whether that is right."""
+        if (number, test) not in self.seen:
+            came = self.came(number, test)
+            seen = self.observation(test.task, came.get("secret"), self.forbidden[test])
+            right = self.passes(seen, find(test.task), seed(self.of, test.task, "secret"))
+            self.seen[number, test] = seen, right
+        return self.seen[number, test]
 
-    def shown(self, asked: dict[str, Any]) -> Verdict:
-        """The verdict on what `diagnose` was called with."""
-        if "verdict" not in asked:
-            task = find(str(asked["task"]))
-            seen = self.observation(task.name, asked["shown"], [], "shown")
-            asked["verdict"] = self.judged(seen, task, seed(self.of, task.name, "shown"))
-        return asked["verdict"]
+    def came(self, number: int, test: Test) -> dict[str, Any]:
+        """The message on a test, if it came."""
+        return self.ran.tests.get((number, test.task), {})
+
+    def explained(self, number: int, test: Test) -> Verdict:
+        """The verdict that a student is shown, on the probes for showing."""
+        return self.on_shown(test.task, self.came(number, test), self.forbidden[test])
+
+    def shown(self, number: int, task: str) -> Verdict:
+        """The verdict on what `diagnose` was called with: a test of the same answer may know it."""
+        if number not in self.called:
+            self.called[number] = self.of_call(number, task)
+        return self.called[number]
+
+    def of_call(self, number: int, task: str) -> Verdict:
+        for (cell, of), test in self.of_task.items():
+            asked = self.came(cell, test).get("asked")
+            if of == task and isinstance(asked, list) and number in asked:
+                right = self.secret(cell, test)[1]
+                return (
+                    Verdict(find(task), self.count(task)) if right else self.explained(cell, test)
+                )
+        self.running.say(number)
+        return self.on_shown(task, self.running.next(), [])
+
+    def on_shown(self, task: str, answer: dict[str, Any], forbidden: list[str]) -> Verdict:
+        """The verdict on what came for the probes for showing."""
+        seen = self.observation(task, answer.get("shown"), forbidden, "shown")
+        return self.judged(seen, find(task), seed(self.of, task, "shown"))
 
     def passes(self, seen: Observation, task: Task, number: int) -> bool:
         """Whether the values are right; what cannot be compared is not."""
@@ -275,17 +305,21 @@ class Judge:
     def judged(self, seen: Observation, task: Task, number: int) -> Verdict:
         """The verdict on values; what cannot be judged is an answer that failed."""
         try:
-            return judge(seen, task, number)
+            return verdict_on(seen.to_bytes(), task, number)
         except Exception as problem:
             self.flags.append(f"the values of {task.name} are none ({type(problem).__name__})")
             failed = Result(error=self.say(ENDED))
             return judge(Observation([failed] * len(seen.results)), task, number)
 
+    def count(self, task: str, purpose: str = "shown") -> int:
+        """How many probes a task has."""
+        return len(drawn(find(task), seed(self.of, task, purpose))[0])
+
     def observation(
         self, task: str, data: Any, forbidden: list[str], purpose: str = "secret"
     ) -> Observation:
         """The values that came; those of an answer that failed, where none came."""
-        count = len(drawn(find(task), seed(self.of, task, purpose))[0])
+        count = self.count(task, purpose)
         found = Observation([Result(error=self.say(ENDED))] * count)
         try:
             if data is not None:
@@ -297,6 +331,12 @@ class Judge:
         self.flags += excess(" ".join(str(result.error) for result in found.results))
         found.ready_made = list(dict.fromkeys([*found.ready_made, *forbidden]))
         return found
+
+
+@lru_cache(2000)
+def verdict_on(values: bytes, task: Task, number: int) -> Verdict:
+    """The verdict on values: who makes the same mistake mostly has the same bits."""
+    return judge(Observation.from_bytes(values), task, number)
 
 
 def excess(text: str) -> Iterator[str]:

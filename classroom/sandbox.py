@@ -12,6 +12,7 @@ import io
 import json
 import os
 import pickle
+import select
 import shutil
 import site
 import socket
@@ -26,13 +27,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from normkit.tutor.tasks import assignments, first_half
+from normkit.tutor.tasks import first_half
 
 PACKAGE = Path(__file__).parents[1] / "normkit"
 INSIDE = Path(__file__).parent / "inside"
 SECONDS = 60.0  # for a cell, and for an answer on its probes
 TOTAL = 5  # times as long for a whole submission
 GRACE = 10.0  # until what does not stop is killed
+PLACE = ".grading"  # in a course: what a run needs while it lasts
 HOME = "/student"  # in the sandbox
 WHOLE = "whole"  # the view of what the project itself hands in
 CLONE_THREAD = 0x10000  # linux/sched.h
@@ -86,11 +88,11 @@ class Sandbox:
 
     def __init__(self, confined: bool = True) -> None:
         self.confined = confined
-        self.folder = tempfile.TemporaryDirectory(prefix="normkit-")
+        self.folder = tempfile.TemporaryDirectory(prefix=f"normkit-{os.getpid()}-")
         atexit.register(self.close)
-        self.filter = seccomp() if confined else b""
+        self.filter, self.clone = seccomp() if confined else (b"", 0)
         self.control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-        views(Path(self.folder.name, "views"))
+        self.see("none")
         place, log = Path(self.folder.name), Path(self.folder.name, "log")
         command = python(str(INSIDE), str(place / "views/none"))
         settings = os.environ | ENVIRONMENT | {"HOME": str(place)}
@@ -104,6 +106,21 @@ class Sandbox:
                 env=settings,
             )
         self.ready = False
+
+    def see(self, name: str) -> None:
+        """Lay out what the submissions of an assignment may see of normkit."""
+        target = Path(self.folder.name, "views", name)
+        if not target.exists():
+            draft = Path(tempfile.mkdtemp(dir=self.folder.name))
+            view(name, draft)
+            draft.chmod(0o755)
+            target.parent.mkdir(exist_ok=True)
+            with suppress(OSError):  # another process of the grader has been faster
+                draft.rename(target)
+
+    def starts(self) -> bool:
+        """Whether the warm process is still importing what submissions need."""
+        return not self.ready and not select.select([self.control], [], [], 0)[0]
 
     def wait(self) -> None:
         """Wait until the warm process has imported all that it needs, and try it."""
@@ -125,11 +142,11 @@ class Sandbox:
 
     def start(self, work: Work) -> "Running":
         """Give the warm process the channel of a submission."""
+        self.see(work.view)
         ours, theirs = socket.socketpair()
         place = "/views" if self.confined else f"{self.folder.name}/views"
         view = f"{place}/{work.view}"
-        options = {"namespaces": self.confined, "view": view, "filter": self.filter}
-        options["places"] = private()
+        options = {"clone": self.clone, "view": view, "filter": self.filter, "places": private()}
         with theirs:
             socket.send_fds(self.control, [pickle.dumps(options)], [theirs.fileno()])
         return Running(ours, work)
@@ -164,10 +181,9 @@ class Running:
         while (message := self.next()) and "done" not in message:
             yield message
 
-    def ask(self, cell: int, task: str) -> dict[str, Any]:
-        """The values of a test on the probes for showing; nothing if there is nobody to ask."""
-        self.send(json.dumps([cell, task]).encode())
-        return self.next()
+    def say(self, what: Any) -> None:
+        """Answer a test: whether values for showing are wanted; at the end: of which call."""
+        self.send(json.dumps(what).encode())
 
     def send(self, data: bytes) -> None:
         self.channel.settimeout(GRACE)
@@ -198,17 +214,15 @@ def receive(channel: socket.socket, size: int, limit: float) -> bytes:
     return data.getvalue()
 
 
-def views(folder: Path) -> None:
-    """For each assignment what its submissions may see of normkit; the least, and the whole."""
+def view(name: str, folder: Path) -> None:
+    """Copy what the submissions of an assignment may see of normkit; "none": the least of all."""
     every = [str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*") if path.is_file()]
-    for name, files in [("none", first_half()), (WHOLE, every)] + [
-        (assignment, first_half(assignment)) for assignment in assignments()
-    ]:
-        for file in files:
-            target = folder / name / "normkit" / file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(PACKAGE / file, target)
-        shutil.copy(INSIDE / "feedback.py", folder / name / "normkit/tutor/feedback.py")
+    files = every if name == WHOLE else first_half(name)
+    for file in files:
+        target = folder / "normkit" / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PACKAGE / file, target)
+    shutil.copy(INSIDE / "feedback.py", folder / "normkit/tutor/feedback.py")
     compileall.compile_dir(folder, quiet=2)
 
 
@@ -251,6 +265,7 @@ def python(*places: str) -> list[str]:
 ENVIRONMENT = {
     **{name: HOME for name in ("HOME", "IPYTHONDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME")},
     **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB")},
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # a fork copies the table of pages: fewer
     **{"LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "PATH": "/usr/bin:/bin", "TMPDIR": HOME},
     **{"MPLBACKEND": "module://matplotlib_inline.backend_inline", "PYTHONDONTWRITEBYTECODE": "1"},
 }
@@ -278,9 +293,17 @@ def sandbox(confined: bool = True) -> Sandbox:
     return Sandbox(confined)
 
 
+def begun(confined: bool = True) -> Sandbox:
+    """The sandbox of this process, in the course in the current folder, while it starts."""
+    place = Path(PLACE).absolute()
+    place.mkdir(exist_ok=True)
+    tempfile.tempdir = str(place)
+    return sandbox(confined)
+
+
 @cache
-def seccomp() -> bytes:
-    """The filter of system calls, as the kernel reads it."""
+def seccomp() -> tuple[bytes, int]:
+    """The filter of system calls, as the kernel reads it; the number of clone on this machine."""
     try:
         import pyseccomp as seccomp
     except (ImportError, RuntimeError) as error:
@@ -301,4 +324,4 @@ def seccomp() -> bytes:
     with tempfile.TemporaryFile() as file:
         rules.export_bpf(file)
         file.seek(0)
-        return file.read()
+        return file.read(), seccomp.resolve_syscall(seccomp.system_arch(), "clone")

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook, SubmittedNotebook
+from nbgrader.api import BaseCell, Comment, Grade, Gradebook, SubmittedNotebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution, is_task
 
@@ -69,8 +70,7 @@ def save(gradebook: Gradebook, notebook: SubmittedNotebook, found: Iterable[Wort
 
     What a person has given stays; it waits for another look unless the answer is what it was.
     """
-    grades = {grade.name: grade for grade in notebook.grades}
-    comments = {comment.name: comment for comment in notebook.comments}
+    grades, comments = (by_cell(gradebook, notebook, kind) for kind in (Grade, Comment))
     for cell in found:
         if cell.graded and (grade := grades.get(cell.name)):
             grade.auto_score = cell.points
@@ -80,3 +80,9 @@ def save(gradebook: Gradebook, notebook: SubmittedNotebook, found: Iterable[Wort
                 keep(gradebook, grade, cell.answer)
         if cell.blank is not None and (comment := comments.get(cell.name)):
             comment.auto_comment = "No response." if cell.blank else None
+
+
+def by_cell(gradebook: Gradebook, notebook: SubmittedNotebook, kind: Any) -> dict[str, Any]:
+    """The grades or comments of a notebook by the names of their cells, in one query."""
+    found = gradebook.db.query(BaseCell.name, kind).join(kind.cell)
+    return dict(found.filter(kind.notebook_id == notebook.id).all())

@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -73,9 +73,18 @@ class Text:
     aliases: dict[str, set[str]]
     bound: dict[str, list[ast.AST]]
     unread: int = 0  # cells too long to be read
+    known: dict[str, set[str]] = field(default_factory=dict)  # what a name was found to mean
+    seen: dict[ast.AST, list[str]] = field(default_factory=dict)  # and what is used in a tree
 
     def meanings(self, node: ast.AST, depth: int = 0) -> set[str]:
         """The dotted names that an expression may stand for."""
+        if depth or not isinstance(node, ast.Name):
+            return self._meanings(node, depth)
+        if node.id not in self.known:
+            self.known[node.id] = self._meanings(node, depth)
+        return self.known[node.id]
+
+    def _meanings(self, node: ast.AST, depth: int) -> set[str]:
         if isinstance(node, ast.Attribute):
             return {f"{of}.{node.attr}" for of in self.meanings(node.value, depth)}
         if not isinstance(node, ast.Name) or depth > FOLLOWED:
@@ -84,6 +93,13 @@ class Text:
         found = self.aliases.get(node.id, set()) | ({node.id} & {"builtins"})
         found = found.union(*(self.meanings(v, depth + 1) for v in values if is_name(v)))
         return found if values else found | {f"{of}.{node.id}" for of in self.aliases.get("*", ())}
+
+    def meant(self, tree: ast.AST) -> list[str]:
+        """What the functions and classes mean that are used in a tree."""
+        if tree not in self.seen:
+            found = (name for node in used(tree) for name in sorted(self.meanings(node)))
+            self.seen[tree] = list(dict.fromkeys(found))
+        return self.seen[tree]
 
     def reached(self, expression: str) -> list[ast.AST]:
         """What is bound to the names in an expression, and to the names in that, and so on."""
@@ -117,7 +133,7 @@ def parsed(source: str) -> tuple[ast.Module, ...]:
     """A cell as Python sees it, after IPython's magics; what a magic runs; nothing of no Python."""
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         tree = ast.parse(TransformerManager().transform_cell(source))
-        ran = [text for n in ast.walk(tree) for name, text in magics(n) if name in RUNNING]
+        ran = [text for n in nodes(tree) for name, text in magics(n) if name in RUNNING]
         return tree, *(inner for text in ran for inner in parsed(text))
     return ()
 
@@ -125,11 +141,16 @@ def parsed(source: str) -> tuple[ast.Module, ...]:
 @lru_cache(1000)
 def facts_of(tree: ast.Module) -> tuple[list[tuple[str, str]], list[tuple[str, ast.AST]]]:
     """What a cell imports, and what it binds."""
-    nodes = list(ast.walk(tree))
     return (
-        [found for node in nodes for found in imported(node)],
-        [found for node in nodes for found in bindings(node)],
+        [found for node in nodes(tree) for found in imported(node)],
+        [found for node in nodes(tree) for found in bindings(node)],
     )
+
+
+@lru_cache(5000)
+def nodes(tree: ast.AST) -> list[ast.AST]:
+    """All nodes of a tree."""
+    return list(ast.walk(tree))
 
 
 def magics(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -194,7 +215,7 @@ def bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 def names_in(tree: ast.AST) -> list[str]:
-    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    return [node.id for node in nodes(tree) if isinstance(node, ast.Name)]
 
 
 def ready_made(text: Text, expression: str, by_hand: Iterable[str]) -> list[str]:
@@ -204,12 +225,9 @@ def ready_made(text: Text, expression: str, by_hand: Iterable[str]) -> list[str]
     """
     wanted, ours = {*by_hand} - {OURS}, OURS in by_hand
     wanted |= {f"{OURS}.{module}.{name.partition('.')[2]}" for name in wanted for module in HOMES}
-    found = []
-    for tree in (ast.parse(expression), *text.reached(expression)):
-        for node in used(tree):
-            names = sorted(text.meanings(node))
-            found += [name for name in names if name in wanted or (ours and is_ours(name))]
-    return list(dict.fromkeys(found))
+    trees = ast.parse(expression), *text.reached(expression)
+    names = (name for tree in trees for name in text.meant(tree))
+    return list(dict.fromkeys(n for n in names if n in wanted or (ours and is_ours(n))))
 
 
 def is_ours(name: str) -> bool:
@@ -221,7 +239,7 @@ def is_ours(name: str) -> bool:
 
 def used(tree: ast.AST) -> Iterator[ast.AST]:
     """The functions named anywhere in a tree; the classes where they are made or derived from."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call):
             yield node.func
         elif isinstance(node, ast.ClassDef):
@@ -239,7 +257,7 @@ def behind(text: Text) -> list[str]:
 
 
 def _behind(text: Text, tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         for name in modules(node):
             if name.partition(".")[0] in BEHIND or PARTS.match(name):
                 yield f"import {name}"
@@ -282,13 +300,13 @@ def _replaced(text: Text, node: ast.AST) -> Iterator[str]:
 
 def unusual(text: Text) -> list[str]:
     """What no answer needs, and a person may want to know."""
-    names = (name for tree in text.trees for node in ast.walk(tree) for _, name in imported(node))
+    names = (name for tree in text.trees for node in nodes(tree) for _, name in imported(node))
     tops = dict.fromkeys(name.partition(".")[0] for name in names)
     found = [f"import {top}" for top in tops if top in UNUSUAL]
     found += [f"{name} = …" for name in ("check", "diagnose", OURS) if text.bound.get(name)]
-    nodes = [node for tree in text.trees for node in ast.walk(tree)]
-    asked = {id(getattr(n, "value", None)) for n in nodes if getattr(n, "attr", "") in MAGICS}
-    for node in nodes:
+    every = [node for tree in text.trees for node in nodes(tree)]
+    asked = {id(getattr(n, "value", None)) for n in every if getattr(n, "attr", "") in MAGICS}
+    for node in every:
         if last_name(getattr(node, "func", None)) == "get_ipython" and id(node) not in asked:
             found.append("get_ipython()")
         found += [f"%{name}" for name, _given in magics(node) if name not in RUNNING + PLAIN]

@@ -12,7 +12,7 @@ SEVERAL = {
     "book/test_coverage.py",
     "book/test_links.py",
     "classroom/test_formgrader.py",  # nbgrader's pages, on what is graded here
-    "classroom/test_grading.py",  # all commands of nbgrader
+    "classroom/test_nbgrader.py",  # all commands of nbgrader
     "classroom/test_zoo.py",  # all that stands between a submission and its points
     "normkit/test_bad_input.py",
     "normkit/test_doctests.py",

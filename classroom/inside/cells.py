@@ -28,11 +28,21 @@ from witness import Witness
 
 from normkit.tutor.by_hand import GRADIENTS, NORMS, SUMS, VARIANCES, _resolved
 from normkit.tutor.observing import Observation, Result, observe
+from normkit.tutor.tasks import every_task
 
 TEXT = 200_000  # characters kept of what a cell prints; a picture counts as its characters
 OBSERVED = "application/vnd.normkit.observed+json"  # an output in the place of a verdict
 CALLS = 60  # of diagnose and check that are observed
 AFTER = 5.0  # seconds for each cell and test, once one of them has been stopped
+
+FIRST = """
+import numpy as np
+from normkit.tutor.observing import observe
+def fail(x, *_given, **_named):
+    assert not x, np.random.default_rng(0).normal(size=3)
+observe(fail, "layer_norm/forward")
+fail(1)
+"""  # what comes first takes long: imports, a traceback, probes
 
 
 class Kept:
@@ -142,10 +152,9 @@ def warm_up() -> None:
 
         torch.set_num_threads(1)
         torch.nn.functional.layer_norm(torch.ones(1, 2), (2,))
-    shell.run_cell("import numpy as np\n1/1\ndel np", silent=True)
-    with suppress(BaseException):
-        raise ValueError  # the first traceback imports
-    np.random.default_rng(0).normal(size=3)
+    every_task()
+    shell.run_cell(FIRST, silent=True)
+    shell.reset()
     for name in (*NORMS, *GRADIENTS, *VARIANCES, *SUMS):  # what is watched is looked up once
         if not name.startswith(("jax.", "equinox.")):
             _resolved(name)
@@ -161,7 +170,6 @@ class Submission:
         self.shell = Shell.instance()
         self.slow: list[Any] = []  # answers that were stopped
         self.asked: list[tuple[Any, str]] = []  # the answers that diagnose was called with
-        self.answers: dict[tuple[int, str], tuple[Any, str]] = {}
 
     def run(self) -> None:
         for number, cell in self.work["cells"]:
@@ -169,9 +177,10 @@ class Submission:
             for expression, task in self.work["tests"].get(number, ()):
                 self.test(number, expression, task)
         self.send({"done": True})
-        while number := int(receive(self.channel, 10)):
-            place, task = json.loads(receive(self.channel, number))
-            self.show(place, task)
+        while True:
+            number = self.heard()
+            answer, task = self.asked[number]
+            self.send({"task": task, "shown": self.observe(answer, "", task, "shown")})
 
     def cell(self, number: int, source: str) -> None:
         """Run a cell and send its outputs."""
@@ -185,7 +194,7 @@ class Submission:
         self.send({"cell": number, "stopped": stopped, "outputs": kept.outputs})
 
     def test(self, number: int, expression: str, task: str) -> None:
-        """Observe the answer that a test names; keep it, as it may have to be shown."""
+        """Observe the answer that a test names: if it is wrong, once more, to show why."""
         try:
             with redirected(self.shell), self.in_time():
                 answer = eval(expression, self.shell.user_ns)
@@ -193,17 +202,17 @@ class Submission:
             answer, failed = None, f"{type(error).__name__}: {error}"[:300]
         else:
             failed = ""
-        self.answers[number, task] = answer, failed
-        data = self.observe(number, task, "secret")
-        asked = (i for i, (of, t) in enumerate(self.asked) if t == task and same(of, answer))
-        self.send({"cell": number, "task": task, "secret": data, "asked": max(asked, default=None)})
+        data = self.observe(answer, failed, task, "secret")
+        asked = [i for i, (of, t) in enumerate(self.asked) if t == task and same(of, answer)]
+        self.send({"cell": number, "task": task, "secret": data, "asked": asked})
+        if self.heard():  # it is wrong
+            self.send({"task": task, "shown": self.observe(answer, failed, task, "shown")})
 
-    def show(self, number: int, task: str) -> None:
-        """Observe once more what a test has named, on the probes that are made for showing."""
-        self.send({"cell": number, "task": task, "shown": self.observe(number, task, "shown")})
+    def heard(self) -> Any:
+        """What the grader says."""
+        return json.loads(receive(self.channel, int(receive(self.channel, 10))))
 
-    def observe(self, number: int, task: str, purpose: str) -> str:
-        answer, failed = self.answers[number, task]
+    def observe(self, answer: Any, failed: str, task: str, purpose: str) -> str:
         probes = self.probes[task, purpose]
         if failed or any(same(answer, slow) for slow in self.slow):
             result = Result(error=failed or "KeyboardInterrupt")
@@ -214,15 +223,14 @@ class Submission:
         return encoded(found)
 
     def record(self, answer: Any, task: str) -> None:
-        """What `diagnose` and `check` do here: the grader puts the verdict in this place."""
-        probes = self.probes.get((task, "shown"))
-        if probes is None or len(self.asked) >= CALLS:
+        """What `diagnose` and `check` do here: the grader puts the verdict in this place.
+
+        Values are sent with a test of the same answer; without one, after the last cell, if asked.
+        """
+        if (task, "shown") not in self.probes or len(self.asked) >= CALLS:
             return print(f"{task}: no verdict")
-        found = observe(answer, task, 0, probes)
-        self.slower(interrupted(found), answer)
-        self.shell.kept.show("display_data", {OBSERVED: {"number": len(self.asked)}})
+        self.shell.kept.show("display_data", {OBSERVED: {"number": len(self.asked), "task": task}})
         self.asked.append((answer, task))
-        self.send({"asked": len(self.asked) - 1, "task": task, "shown": encoded(found)})
 
     def slower(self, stopped: bool, answer: Any = None) -> None:
         """What takes long is stopped once, not once a test."""

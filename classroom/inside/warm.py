@@ -31,43 +31,83 @@ PDEATHSIG, SECCOMP, CAPBSET_DROP, NO_NEW_PRIVS = 1, 22, 24, 38
 NOBODY = 65534
 MEMORY = 2 << 30  # bytes that a submission may take beside what is loaded
 LARGEST_FILE, DISK, INODES, DESCRIPTORS = 16 << 20, "32m", 2000, 256
+HUNG_UP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+USER = os.getuid(), os.getgid()
 LOADED = 0  # pages of memory that the warm process has taken
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def serve(control: socket.socket) -> None:
-    """Fork a child for each channel that comes, until the grader closes the control socket."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
+    """Fork a child for each channel that comes, until the grader closes the control socket.
+
+    What a child has started ends with it, and when the grader hangs up.
+    """
+    poll, running = select.poll(), dict[int, Child]()
+    poll.register(control, select.POLLIN)
     while True:
-        options, channels, *_ = socket.recv_fds(control, 1 << 16, 1)
-        if not channels:
-            return
-        if os.fork() == 0:
-            control.close()
-            guard(socket.socket(fileno=channels[0]), pickle.loads(options))
-        os.close(channels[0])
+        for descriptor, _event in poll.poll():
+            if descriptor == control.fileno():
+                options, channels, *_ = socket.recv_fds(control, 1 << 16, 1)
+                if not channels:
+                    return
+                if new := begin(socket.socket(fileno=channels[0]), pickle.loads(options)):
+                    for part, event in new.events():
+                        running[part] = new
+                        poll.register(part, event)
+            elif child := running.get(descriptor):
+                for part, _ in child.events():
+                    poll.unregister(part)
+                    del running[part]
+                child.end()
 
 
-def guard(channel: socket.socket, options: dict[str, Any]) -> None:
-    """In a process between: fork the child into its namespaces; end it when the grader hangs up."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    os.setsid()
+class Child:
+    """The process of a submission, and the channel to its grader."""
+
+    def __init__(self, number: int, channel: socket.socket) -> None:
+        self.number, self.channel, self.process = number, channel, os.pidfd_open(number)
+
+    def events(self) -> list[tuple[int, int]]:
+        """What tells that it has ended, or that the grader has hung up."""
+        return [(self.process, select.POLLIN), (self.channel.fileno(), HUNG_UP)]
+
+    def end(self) -> None:
+        """Kill it; and so all of its namespace, whose first process it is."""
+        os.kill(self.number, signal.SIGKILL)
+        os.waitpid(self.number, 0)
+        os.close(self.process)
+        self.channel.close()
+
+
+def begin(channel: socket.socket, options: dict[str, Any]) -> Child | None:
+    """Fork the child that is to run a submission; None where that cannot be."""
     try:
-        if options["namespaces"]:
-            enter_namespaces()
-        child = os.fork()
-        if child == 0:
-            become(channel, options)
-        poll = select.poll()
-        poll.register(os.pidfd_open(child), select.POLLIN)
-        poll.register(channel, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
-        poll.poll()
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    except BaseException as error:
+        child = fork(options["clone"])
+    except OSError as error:
         tell(channel, error)
-    finally:
-        os._exit(0)
+        channel.close()
+        return None
+    if child == 0:
+        os.closerange(3, channel.fileno())  # those of the grader, and of other submissions
+        os.closerange(channel.fileno() + 1, 1 << 20)
+        become(channel, options)
+    return Child(child, channel)
+
+
+def fork(clone: int) -> int:
+    """Fork into new namespaces, by the system call of this number; into none by 0.
+
+    In one step: to fork after `unshare` would copy the tables of all pages twice.
+    """
+    if not clone:
+        return os.fork()
+    python = ctypes.PyDLL(None, use_errno=True)
+    python.PyOS_BeforeFork()
+    child = python.syscall(*map(ctypes.c_long, (clone, CLONE_NEW | signal.SIGCHLD, 0, 0, 0, 0)))
+    python.PyOS_AfterFork_Child() if child == 0 else python.PyOS_AfterFork_Parent()
+    if child < 0:
+        raise OSError(number := ctypes.get_errno(), f"clone: {os.strerror(number)}")
+    return int(child)
 
 
 def tell(channel: socket.socket, error: BaseException) -> None:
@@ -82,7 +122,8 @@ def become(channel: socket.socket, options: dict[str, Any]) -> None:
     try:
         for descriptor in (1, 2):
             os.dup2(0, descriptor)  # /dev/null
-        if options["namespaces"]:
+        if options["clone"]:
+            name_user(*USER)
             arrange(options["view"], options["places"])
         else:
             look(options["view"])
@@ -95,10 +136,8 @@ def become(channel: socket.socket, options: dict[str, Any]) -> None:
         os._exit(0)
 
 
-def enter_namespaces() -> None:
-    """New user, mount, process and IPC namespaces, for the next fork; a network there is not."""
-    uid, gid = os.getuid(), os.getgid()
-    call("unshare", CLONE_NEW)
+def name_user(uid: int, gid: int) -> None:
+    """In a namespace of users of its own: it is nobody."""
     write("/proc/self/setgroups", "deny")
     write("/proc/self/uid_map", f"{NOBODY} {uid} 1")
     write("/proc/self/gid_map", f"{NOBODY} {gid} 1")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from classroom import container, grade
+from classroom import container, grade, grading
 from classroom.sandbox import SandboxError
 
 
@@ -34,7 +34,7 @@ def test_without_a_sandbox_it_goes_on_in_a_container_or_stops(monkeypatch, engin
 
     asked = []
     monkeypatch.setattr(sys, "argv", ["grade", "layer_norm"])
-    monkeypatch.setattr(grade, "grade_class", refuse)
+    monkeypatch.setattr(grading, "grade_class", refuse)
     monkeypatch.setattr(container, "engine", lambda: engine)
     monkeypatch.setattr(container, "grade", lambda arguments: asked.append(arguments) or 0)
     with pytest.raises(SystemExit) as end:

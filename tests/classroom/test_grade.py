@@ -19,8 +19,8 @@ from nbgrader.api import Gradebook
 from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
-from classroom import grade, trial
-from classroom.grade import grade_class
+from classroom import trial
+from classroom.grading import grade_class
 from classroom.marks import digest, is_written, mark, write
 from classroom.points import WrittenAnswers, outcome
 
@@ -269,7 +269,7 @@ def test_on_a_cluster_whose_workers_die_everybody_is_graded(course):
 
         killer = threading.Thread(target=kill)
         killer.start()
-        summary = grade_class([NAME], workers=grade.cluster(cluster.scheduler_address))
+        summary = grade_class([NAME], workers=cluster(cluster.scheduler_address))
         killer.join()
     assert summary.graded == len(STUDENTS) and not summary.failed
     assert scores(course) == {s: 6 * (a == RIGHT) for s, a in STUDENTS.items()}

@@ -7,7 +7,7 @@ import nbformat.v4 as nb
 import pytest
 
 from classroom import judged
-from classroom.judged import LOUDEST, clean, excess, grade, received
+from classroom.judged import LOUDEST, clean, excess, grade
 from classroom.secret import seed
 from classroom.verdicts import KEY
 from normkit.tutor.mistakes import combine
@@ -26,7 +26,7 @@ class Box:
     """A sandbox that has run already: what it sends is given."""
 
     def __init__(self, *messages, shown=None):
-        self.messages, self.shown, self.work = messages, shown or {}, None
+        self.messages, self.shown, self.work, self.said = messages, shown or {}, None, []
 
     def run(self, work):
         self.work = work
@@ -41,12 +41,15 @@ class Box:
     def __iter__(self):
         return iter(self.messages)
 
-    def ask(self, cell, task):
+    def say(self, what):
+        self.said.append(what)
+
+    def next(self):
         return self.shown
 
 
-def graded(*messages, shown=None, source="", language="en"):
-    """A notebook with one answer and its test, and these messages from the sandbox."""
+def unanswered(source="", language="en"):
+    """A notebook with one answer and its test."""
     known = {"grade": True, "grade_id": "test", "points": 6, "solution": False}
     test = f'assert True\n### BEGIN HIDDEN TESTS\ncheck(layer_norm, "{TASK}", seed=1)\n'
     cells = [
@@ -55,7 +58,12 @@ def graded(*messages, shown=None, source="", language="en"):
         nb.new_code_cell(test + "### END HIDDEN TESTS", metadata={"nbgrader": known}),
         nb.new_code_cell("print('after the last test')"),
     ]
-    notebook, box = nb.new_notebook(cells=cells), Box(*messages, shown=shown)
+    return nb.new_notebook(cells=cells)
+
+
+def graded(*messages, shown=None, source="", language="en"):
+    """It, and what the sandbox was given, after these messages from there."""
+    notebook, box = unanswered(source, language), Box(*messages, shown=shown)
     grade(notebook, "layer_norm", OF, box)
     return notebook, box.work
 
@@ -72,6 +80,15 @@ def passed(notebook):
 def test_values_that_are_right_pass_and_others_do_not():
     assert passed(graded(*ran(values(RIGHT)))[0])
     assert not passed(graded(*ran(values(lambda *given, **named: given[0])))[0])
+
+
+def test_values_for_showing_are_asked_for_at_once_where_a_test_is_not_passed():
+    wrong = values(lambda *given, **named: given[0])
+    shown = {"shown": values(RIGHT, "shown")}
+    for value, said in ((values(RIGHT), [False]), (wrong, [True])):
+        box = Box(*ran(value), shown=shown)
+        grade(unanswered(), "layer_norm", OF, box)
+        assert box.said == said
 
 
 def test_values_on_other_probes_than_the_secret_ones_do_not_pass():
@@ -169,7 +186,9 @@ def test_points_are_withheld_where_the_watch_was_taken_off():
     ],
 )
 def test_messages_that_are_none_are_passed_over(message):
-    assert received([message]).cells == {}
+    notebook, _ = graded(message)
+    assert not passed(notebook)
+    assert notebook.cells[0].outputs[0].evalue.startswith("The process was ended")
 
 
 def test_outputs_hold_nothing_that_a_browser_would_run():

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from classroom import sandbox
-from classroom.sandbox import Sandbox, SandboxError, Work, views
+from classroom.sandbox import Sandbox, SandboxError, Work, view
 
 pytestmark = pytest.mark.needs("bubblewrap")
 
@@ -116,10 +116,8 @@ def test_what_is_missing_is_named_with_what_to_do(monkeypatch):
 
 
 def test_views_hold_the_first_half_of_the_tasks_alone(tmp_path):
-    views(tmp_path)
-    names = {
-        str(p.relative_to(tmp_path / "layer_norm")) for p in (tmp_path / "layer_norm").rglob("*.py")
-    }
+    view("layer_norm", tmp_path)
+    names = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.py")}
     assert "normkit/tutor/layer_norm/tasks.py" in names
     assert not [
         n for n in names if any(w in n for w in ("judging", "mistakes", "programs", "functions"))
