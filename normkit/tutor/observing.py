@@ -34,8 +34,8 @@ class Result:
     """What one probe returned: arrays and the kinds of object they were, an error, side effects.
 
     line: the student's line that raised the error; shapes: those of the arrays that it names;
-    meant: what is perhaps meant by a name or an attribute that is not known there; tested: where
-    in a program under test it was raised, if that line only calls it.
+    meant: what is perhaps meant by a name or an attribute that is not known there; tested: the
+    function of a program under test, or of the probes, that raised it, if that line only calls it.
     """
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
@@ -167,12 +167,14 @@ def _raised_in(error: BaseException) -> tuple[str, dict[str, str], str]:
 
 
 def _tested(error: BaseException) -> str:
-    """The function of a program under test that raised an error below the student's last line."""
-    name = ""
+    """The function handed to a student that raised an error, called in the student's last line."""
+    name, called = "", False
+    indexed = "not subscriptable" in _describe(error)  # of the line itself it would say: brackets
     for frame, _number in walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__"))
         if is_a_students(frame):
-            name = ""
-        elif frame.f_globals.get("__name__") == TESTED:
+            name, called = "", indexed
+        elif module == TESTED or (called and module.startswith("normkit.tutor.")):
             name = frame.f_code.co_name
     return name
 
@@ -198,7 +200,8 @@ def _name_meant(name: str, line: str, frame: FrameType) -> str:
         return f"self.{name}"
     if callable(getattr(library, name, None)) and re.search(rf"(?<![\w.]){name}\(", line):
         return f"{'np' if library is np else 'torch'}.{name}"
-    like = _like(name, [*frame.f_globals, *frame.f_locals])
+    there = {n for n in re.findall(r"\w+", line) if name in n}  # dxhat, beside xhat: another thing
+    like = _like(name, {*frame.f_globals, *frame.f_locals} - there)
     return like or (f"self.{name}" if inside else "")
 
 

@@ -54,8 +54,8 @@ NOTHING = N_(
     "unknown key; .grad is None before backward() and after zero_grad()."
 )
 NAME = N_(
-    "The name {0} is not known here: perhaps it is misspelt, not imported, or belongs to another "
-    "function."
+    "The name {0} is not known here: perhaps it is not computed yet, misspelt, not imported, or "
+    "belongs to another function."
 )
 MEANT = N_("The name {0} is not known here: perhaps {1} is meant.")
 UNSET = N_("The variable {0} is used before anything is assigned to it, or only in another branch.")
@@ -149,8 +149,8 @@ SIZES = N_("A tuple of lengths is needed here, such as (1,); this is of type {0}
 UNEVEN = N_("Arrays of different shapes make no array: take them apart first, as in a, b = ...")
 SINGLE = N_("An array with several numbers stands where a single number is needed.")
 TRUTH = N_(
-    "A comparison of arrays gives an array of True and False, which is neither. Say which is "
-    "meant: .all() or .any()."
+    "An array of several numbers, or of True and False, is neither true nor false by itself. Say "
+    "what is meant: .all() or .any(); what may be missing is compared with None."
 )
 RESHAPE = N_("{0} and {1} do not hold equally many numbers: the array cannot be reshaped so.")
 INTEGERS = N_("A mean of integers is asked for: convert to a floating-point dtype first.")

@@ -43,7 +43,7 @@ UNKNOWN = N_(
 NO_RETURN = N_("A function without return gives None.")
 RAISED = N_("An exception was raised: {came}")
 RAISED_IN = N_("This line raises {came}")
-RAISED_BY = N_("The program under test, called in this line, raises {came}")
+RAISED_BY = N_("What is called in this line, not the line itself, raises {came}")
 GIVEN = N_(
     "Look at what it is given there: the order, the number, the types and the shapes of the "
     "arguments."

@@ -131,17 +131,16 @@ class Mended(Task):
         found, others = BUGS[self.bug], super().mistakes(program)
         (given,) = (m for m in others if m.name == found.mistake)
         told = {"home": "find_the_bug", "own_label": FINDING, "met": ""}
-        way = {program: [given.ways[program][found.way]]} if found.way else given.ways
-        secret = replace(given, name="unmended", message=UNMENDED, ways=way, **told)
+        ways = {p: [w[found.way if p == program else 0]] for p, w in given.ways.items()}
+        secret = replace(given, name="unmended", message=UNMENDED, ways=ways, **told)
         halves = [
             replace(half, name="half_mended", message=HALF_MENDED, **told)
             for half in (mistakes.parts(given, program, found.way) if self.halves else ())
         ]
         rest = [m for m in others if m is not given]
-        if found.way:  # what the program that was given does right may be wrong now
-            later = {program: given.ways[program][found.way + 1 :]}
-            rest.append(replace(given, ways=later))
-        return [secret, *rest, *halves]
+        # what the program that was given does right may be wrong now
+        later = {program: given.ways[program][found.way + 1 :]} if found.way else {}
+        return [secret, *rest, *halves, replace(given, ways=later)]
 
 
 def _use_modes(answer, x, gamma, beta, momentum, eps, **_others) -> Named:

@@ -144,6 +144,11 @@ def misspelt(x, gamma, beta, eps):
     return gamma * centred / centerd + beta  # noqa: F821
 
 
+def forgotten(x, gamma, beta, eps):
+    dxhat = gamma * x
+    return dxhat - xhat * dxhat.mean()  # noqa: F821
+
+
 def without_library(x, gamma, beta, eps):
     return sqrt(x)  # noqa: F821
 
@@ -166,7 +171,13 @@ def restless(x, gamma, beta, eps):
 
 @pytest.mark.parametrize(
     ("answer", "meant"),
-    [(misspelt, "centred"), (without_library, "np.sqrt"), (capital, "shape"), (restless, "")],
+    [
+        (misspelt, "centred"),
+        (forgotten, ""),  # what stands beside it is no misspelling
+        (without_library, "np.sqrt"),
+        (capital, "shape"),
+        (restless, ""),
+    ],
 )
 def test_what_is_perhaps_meant_is_kept(answer, meant):
     assert observe(answer, "layer_norm/forward").results[0].meant == meant

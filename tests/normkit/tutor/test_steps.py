@@ -33,3 +33,8 @@ def test_of_a_layer_in_two_modes_those_of_the_mode_that_differs_are_told():
 
     found = of(Wrong, "batch_norm/layer")
     np.testing.assert_allclose(found["mean"].ravel(), [4, 5])
+
+
+def test_of_a_gradient_in_inference_nothing_is_told_that_training_alone_needs():
+    found = of(lambda dy, x, *_given, **_named: (dy, dy, dy), "batch_norm/backward_inference")
+    assert "dxhat" in found and not {"mean_term", "xhat_term"} & set(found)

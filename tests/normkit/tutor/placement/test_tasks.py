@@ -1762,3 +1762,12 @@ def test_every_mistake_with_the_constants_shows_on_a_side():
     for mistake in mistakes_of(program):
         wrong = combine(program, mistake)
         assert not all(judged(wrong, f"constants_{side}").passed for side in SIDES)
+
+
+def test_what_a_branch_raises_is_not_explained_by_the_line_that_calls_it():
+    def uncalled(x, attention, feed_forward, norms):
+        y = x + attention(norms[0])
+        return y + feed_forward(norms[1](y))
+
+    told = judged(uncalled, "pre").explain("en")
+    assert "What is called in this line" in told and "Square brackets" not in told
