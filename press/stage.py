@@ -12,6 +12,7 @@ from press import LANGUAGES, PressError, code, sources
 from press.catalogue import load
 from press.contents import chapters
 from press.files import mirror, under
+from press.numbers import localise
 from press.packs import build_wheel, packs
 from press.site.readme import readme
 from press.translate import translate
@@ -70,6 +71,7 @@ def _files(pages: Mapping[str, NotebookNode], language: str, wheel: Path) -> dic
 
 def _in_language(notebook: NotebookNode, language: str, *domains: str) -> NotebookNode:
     translated = translate(notebook, load(language, *domains))
+    localise(translated, language)
     del translated.metadata["path"]
     translated.metadata.language = language
     return translated

@@ -1,0 +1,66 @@
+"""Numbers and formulas as each language writes them; the sources write them as English does.
+
+French: a decimal comma, and a semicolon between the components of a vector. Chinese: 40% without a
+space, 5×10⁴, and no Latin full stop behind a displayed equation. Code keeps its points.
+"""
+
+import re
+from collections.abc import Sequence
+
+from nbformat import NotebookNode
+
+from press.translate import SVG
+
+# code, of which nothing changes; then formulas
+PIECES = re.compile(
+    r"(?P<code>^(?P<fence>`{3,})[^\n]*\n.*?^(?P=fence)`*[ ]*$"
+    r"|(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
+    r"|(?P<display>\$\$.+?\$\$|\\begin\{(?P<env>align\*?)\}.+?\\end\{(?P=env)\})"
+    r"|(?P<inline>(?<![\\$])\$(?=\S)[^$]+?(?<=\S)\$(?!\$))",
+    re.S | re.M,
+)
+CELL = re.compile(r"(?<=\|)(\s*\**[-−+]?\d+)\.(\d+)(?=[\s*%\\]*\|)")  # a number alone in a table
+TICK = re.compile(r"(<text\b[^>]*>[^<\d]*\d+)\.(\d+)(?=[^<\d.]*</text>)")
+
+Rule = tuple[str, str]
+NUMBER = r"(?:[-+]?\d[\d.]*|\\[lc]?dots)(?:\\,\\%)?"
+COMMA = r"\s*,(?:\\[;, ])?\s*"
+VECTOR = rf"(?<![\w}}])({NUMBER}){COMMA}(?={NUMBER}(?:{COMMA}{NUMBER})*\s*(?:[])$|&=]|\\[\\)]))"
+# what is replaced in a formula
+FORMULA: dict[str, Sequence[Rule]] = {
+    "fr": ((VECTOR, r"\1\\;;\\; "), (r"(?<=\d)\.(?=\d)", "{,}")),
+    "zh": (
+        (r"(?<=\d)\\,\\%", r"\\%"),
+        (r"(?<=\d)\s*\\cdot\s*(?=10\^)", r" \\times "),
+    ),
+}
+DISPLAYED: dict[str, Sequence[Rule]] = {"zh": ((r"[.,]\s*(?=\n?\$\$$)", "\n"),)}
+POINT = {"fr": r"\1,\2"}  # in tables and on the axes of figures
+
+
+def localise(notebook: NotebookNode, language: str) -> None:
+    """Write the numbers of a translated notebook as its language does."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = prose(cell.source, language)
+        shown = cell.metadata.get("mystnb", {})
+        for owner, key in (("image", "alt"), ("figure", "caption")):
+            if key in shown.get(owner, {}):
+                shown[owner][key] = prose(shown[owner][key], language)
+        for output in cell.get("outputs", []):
+            if SVG in output.get("data", {}) and language in POINT:
+                output.data[SVG] = TICK.sub(POINT[language], output.data[SVG])
+
+
+def prose(text: str, language: str) -> str:
+    """The formulas and tables of a text, code aside, as a language writes them."""
+    text = PIECES.sub(lambda found: _piece(found, language), text)
+    return CELL.sub(POINT[language], text) if language in POINT else text
+
+
+def _piece(found: re.Match, language: str) -> str:
+    formula, rules = found[0], [] if found["code"] else [*FORMULA.get(language, ())]
+    rules += DISPLAYED.get(language, ()) if found["display"] else ()
+    for pattern, instead in rules:
+        formula = re.sub(pattern, instead, formula)
+    return formula
