@@ -15,6 +15,7 @@ from press.files import mirror, under
 from press.numbers import localise
 from press.packs import build_wheel, packs
 from press.site.readme import readme
+from press.terms import PLACE, table
 from press.translate import translate
 
 STAGE = Path("_build/stage")
@@ -71,6 +72,9 @@ def _files(pages: Mapping[str, NotebookNode], language: str, wheel: Path) -> dic
 
 def _in_language(notebook: NotebookNode, language: str, *domains: str) -> NotebookNode:
     translated = translate(notebook, load(language, *domains))
+    for cell in translated.cells:
+        if cell.cell_type == "markdown" and PLACE in cell.source:
+            cell.source = cell.source.replace(PLACE, table(language))
     localise(translated, language)
     del translated.metadata["path"]
     translated.metadata.language = language

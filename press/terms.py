@@ -1,0 +1,70 @@
+"""The course's terms: one table for the glossary, for the search and for what tests refuse."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from press import LANGUAGES
+
+FILE = Path("book/terms.txt")
+PLACE = "% the table of terms"  # on the page of the glossary
+NAMES = {"en": "English", "fr": "Français", "zh": "中文"}
+TAGS = {"en": "en", "fr": "fr", "zh": "zh-Hans"}
+MEANING = {"en": "Meaning", "fr": "Sens", "zh": "含义"}
+ALSO = {"en": " (also {})", "fr": " (aussi {})", "zh": "（又称 {}）"}
+HIGH = re.compile(r" (?=[;:!?%])")  # French: a narrow no-break space
+
+
+@dataclass(frozen=True)
+class Term:
+    """A concept: its term in each language, what else readers search for, what it means."""
+
+    name: Mapping[str, str]
+    also: Mapping[str, str]
+    meaning: Mapping[str, str]
+
+
+@cache
+def terms(file: Path = FILE) -> list[Term]:
+    """Read the table: in each line the three terms, with synonyms, and the three meanings."""
+    lines = (line for line in file.read_text("utf-8").splitlines() if line and line[0] != "#")
+    return [_term(*(part.strip() for part in line.split(" | "))) for line in lines]
+
+
+def _term(*parts: str) -> Term:
+    named, meant = parts[: len(LANGUAGES)], parts[len(LANGUAGES) :]
+    pairs = [part.partition(" = ") for part in named]
+    return Term(
+        {language: name for language, (name, _, _) in zip(LANGUAGES, pairs, strict=True)},
+        {language: also for language, (_, _, also) in zip(LANGUAGES, pairs, strict=True)},
+        {
+            language: HIGH.sub("\N{NARROW NO-BREAK SPACE}", text) if language == "fr" else text
+            for language, text in zip(LANGUAGES, meant, strict=True)
+        },
+    )
+
+
+def table(language: str) -> str:
+    """The glossary as a table of Markdown, sorted for the readers of a language."""
+    order = [language, *(other for other in LANGUAGES if other != language)]
+    heads = [*(f"[{NAMES[of]}]{{.language-{TAGS[of]}}}" for of in order), MEANING[language]]
+    rows = [heads, ["---"] * len(heads)]
+    for term in sorted(terms(), key=lambda term: place(term.name[language], language)):
+        cells = [f"[{term.name[of]}]{{.language-{TAGS[of]}}}" for of in order]
+        if also := term.also[language]:
+            cells[0] += (
+                ALSO[language].format(also).replace("称 ", "称 " if also[0].isascii() else "称")
+            )
+        rows.append([*cells, term.meaning[language]])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def place(name: str, language: str) -> tuple[bool, object]:
+    """Where a term stands: by letters without accents; in Chinese by Pinyin, after Latin ones."""
+    if language == "zh" and not name[0].isascii():
+        return True, name.strip("（").encode("gb18030")  # common characters in Pinyin's order
+    plain = unicodedata.normalize("NFD", name.casefold())
+    return False, "".join(c for c in plain if not unicodedata.combining(c)).encode()

@@ -1,0 +1,50 @@
+"""The table of terms, and the glossary that is made of it."""
+
+import pytest
+
+from press import LANGUAGES
+from press.markup import problems
+from press.terms import place, table, terms
+
+EVERY = terms()
+
+
+def test_the_glossary_is_large_and_says_nothing_twice():
+    assert len(EVERY) >= 120
+    for language in LANGUAGES:
+        names = [term.name[language] for term in EVERY]
+        assert len(set(names)) == len(names) and all(names)
+
+
+@pytest.mark.parametrize("language", ["fr", "zh"])
+def test_meanings_are_written_as_translations_are(language):
+    for term in EVERY:
+        meant = term.meaning["en"], term.meaning[language]
+        assert not list(problems(*meant, "myst", language)), meant
+
+
+@pytest.mark.parametrize(
+    ("language", "first", "last"),
+    [("en", "ablation", "weight standardisation"), ("fr", "ablation", "vérification du gradient")],
+)
+def test_it_is_sorted_for_the_readers_of_each_language(language, first, last):
+    rows = table(language).splitlines()[2:]
+    assert rows[0].startswith(f"| [{first}]") and rows[-1].startswith(f"| [{last}]")
+
+
+def test_accents_do_not_count_and_chinese_follows_its_pinyin():
+    assert place("époque", "fr") < place("équivariant", "fr") < place("exactitude", "fr")
+    chinese = ["dropout", "饱和", "范数", "归一化", "均值", "梯度", "（有偏）方差", "正交"]
+    assert sorted(chinese, key=lambda name: place(name, "zh")) == chinese
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("en", ["eigenvalue", "Jacobian", "query, key, value", "also BN, BatchNorm"]),
+        ("fr", ["époque", "hyperparamètre", "centrer-réduire", "forme indéterminée"]),
+        ("zh", ["批量归一化", "批量规范化", "层规范化", "轮次", "（又称 BN"]),
+    ],
+)
+def test_what_readers_search_for_is_there(language, words):
+    assert all(word in table(language) for word in words)
