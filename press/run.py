@@ -67,7 +67,7 @@ def run(paths: Iterable[Path], cache: Path, inputs: Iterable[Path] = ()) -> list
         A cell raises: names page and line, with the traceback.
     """
     store = get_cache(cache)
-    inputs_digest = digest([*inputs, Path(__file__)])
+    inputs_digest = digest(inputs, Path(__file__).read_text("utf-8"))  # wherever it lies
     notebooks = {path: read(path) for path in paths}
     for notebook in notebooks.values():
         # jupyter-cache looks at the cells and at this block only.
