@@ -1,0 +1,66 @@
+"""Words that a page must not use: each has the field's own term, in `book/terms.txt`."""
+
+import re
+from pathlib import Path
+
+import pytest
+from babel.messages import pofile
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted([*ROOT.glob("book/*.md"), *ROOT.glob("solutions/*.md")])
+AVOIDED = {
+    "en": {
+        r"passes over the data|(?<!forward )(?<!single )(?<!one )pass (over|through) the data": "epoch",
+        r"numbers? to learn|learnt numbers?": "parameter",
+        r"keeps? its digits": "significant digits",
+        r"(does|do) not notice|\bnotices\b": "is invariant under, is sensitive to",
+        r"the small number": "ε",
+        r"first weights": "initial weights",
+        r"path to a decision|path of questions": "decision tree",
+        r"\bspread\b": "standard deviation, scale",
+    },
+    "fr": {
+        r"parcours des données|passes? sur les données": "époque",
+        r"nombres? (à apprendre|appris)": "paramètre",
+        r"garde(nt)? ses chiffres(?! significatifs)": "chiffres significatifs",
+        r"ne (le |la |les )?remarque|s’(en )?aperçoi|s’(en )?aperçoivent": "sensible à",
+        r"petit nombre (sous|hors|dans) ": "ε",
+        r"premiers poids": "poids initiaux",
+        r"perceptron(?! multicouche)": "perceptron multicouche (MLP)",
+        r"transformateur": "Transformer",
+        r"jetons?\b": "token",
+    },
+    "zh": {
+        r"察觉不到|注意不到": "对……不变",
+        r"把(手写)?(数据|数字)过|过[一二两三四五十]+遍": "轮（epoch）",
+        r"要学习的数": "参数",
+        r"离散程度": "标准差、尺度",
+        r"(?<!层)感知机": "多层感知机（MLP）",
+        r"令牌|代币": "词元",
+    },
+}
+
+
+def texts(language):
+    """Every text of a language, with its place."""
+    if language == "en":
+        for path in SOURCES:
+            prose = re.sub(r"^`{3,}.*?^`{3,}$", "", path.read_text("utf-8"), flags=re.S | re.M)
+            yield path.name, " ".join(re.sub(r"`[^`]*`", "", prose).split())
+        return
+    for path in sorted((ROOT / "locale" / language).rglob("*.po")):
+        with path.open("rb") as file:
+            for message in pofile.read_po(file):
+                if isinstance(message.string, str) and message.id:
+                    yield f"{path.name}:{message.id[:40]}", message.string
+
+
+@pytest.mark.parametrize("language", AVOIDED)
+def test_no_text_uses_a_stand_in_for_a_term(language):
+    found = [
+        f"{place}: {hit[0]!r}: {term}"
+        for place, text in texts(language)
+        for pattern, term in AVOIDED[language].items()
+        for hit in re.finditer(pattern, text)
+    ]
+    assert not found, "\n".join(found)
