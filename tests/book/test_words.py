@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted([*ROOT.glob("book/*.md"), *ROOT.glob("solutions/*.md")])
 AVOIDED = {
     "en": {
-        r"passes over the data|(?<!forward )(?<!single )(?<!one )pass (over|through) the data": "epoch",
+        r"passes over the data": "epoch",
+        r"(?<!forward )(?<!single )(?<!one )pass (over|through) the data": "epoch",
         r"numbers? to learn|learnt numbers?": "parameter",
         r"keeps? its digits": "significant digits",
         r"(does|do) not notice|\bnotices\b": "is invariant under, is sensitive to",
