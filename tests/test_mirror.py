@@ -11,6 +11,9 @@ SEVERAL = {
     "test_workers.py",
     "book/test_coverage.py",
     "book/test_links.py",
+    "book/test_times.py",  # reading times
+    "book/test_visible.py",  # cells that a reader may copy
+    "book/test_words.py",  # terms, in all languages
     "classroom/test_formgrader.py",  # nbgrader's pages, on what is graded here
     "classroom/test_nbgrader.py",  # all commands of nbgrader
     "classroom/test_zoo.py",  # all that stands between a submission and its points

@@ -65,6 +65,20 @@ def test_every_page_says_what_it_is_and_in_which_language(pages):
             assert page.stem == "search" or head.find("meta", attrs={"name": "description"})
 
 
+def test_authors_and_numbers_are_written_as_in_the_language_of_the_page(pages):
+    """No “et al.” or “&” of the English; no decimal point in a French formula."""
+    cited = 0
+    for path, page in pages.items():
+        language = path.relative_to(SITE).parts[0]
+        names = " ".join(span.get_text() for span in page.select(".bibtex-citation"))
+        cited += len(names)
+        assert " & " not in names and (language == "en" or "et al." not in names), path
+        if language == "fr":
+            formulas = (found.get_text() for found in page.select('[encoding="application/x-tex"]'))
+            assert not [tex for tex in formulas if re.search(r"\d\.\d", tex)], path
+    assert cited
+
+
 def test_nothing_is_loaded_from_elsewhere(pages):
     for page, soup in pages.items():
         loaded = [e.get("src") or e.get("href") for e in soup.find_all(["script", "img"])]

@@ -38,7 +38,18 @@ function render(tex, displayMode) {
 // Sphinx writes <span class="math …">\(…\)</span> and <div … class="math …">number \[…\]</div>.
 const MATH = /([(（«]\u202f?)?(<(span|div)[^>]* class="math [^>]*>(?:\s*<span class="eqno">.*?<\/span>)?)\s*(?:\\([([]))?(.*?)(?:\\[)\]])?\s*<\/\3>(\u202f?[.,;:!?)»，。、；：！？）]+)?/gs;
 
-function renderPage(html, name) {
+// Authors as each language joins them.
+const AUTHORS = { en: [" and ", " et al."], fr: [" et ", " et coll."], zh: [" 和 ", " 等人"] };
+const OTHERS = / (<em>)?et al\.(<\/em>)?/g;
+
+function nameAuthors(html, name) {
+  const [and, others] = AUTHORS[name.split("/")[0]] ?? AUTHORS.en;
+  return html.replace(/(class="bibtex-citation"[^>]*>)((?:[^<]|<\/?em>)+)/g, (_, head, names) =>
+    head + names.replaceAll(" &amp; ", and).replace(OTHERS, others));
+}
+
+function renderPage(page, name) {
+  const html = nameAuthors(page, name);
   return html.replace(MATH, (_, open = "", head, tag, delimiter, tex, mark = "") => {
     try {
       const math = `${head}${render(unescape(tex), tag === "div")}</${tag}>`;
