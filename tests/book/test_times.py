@@ -11,7 +11,7 @@ BOOK = Path(__file__).parents[2] / "book"
 PROMISE = re.compile(r"\*You need: .*?About\s+(\d+)\s+minutes", re.S)
 CHAPTERS = (
     *("why", "layer_norm", "batch_norm", "group_instance_norm", "rms_norm", "dyt", "placement"),
-    *("choosing", "cost", "interview"),
+    *("choosing", "cost", "interview", "jax"),
 )
 LONGEST = 3500  # open words
 
