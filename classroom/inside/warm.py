@@ -45,7 +45,9 @@ def serve(control: socket.socket) -> None:
     poll, running = select.poll(), dict[int, Child]()
     poll.register(control, select.POLLIN)
     while True:
-        for descriptor, _event in poll.poll():
+        # what comes anew last: it may be given the number of a descriptor that has just been closed
+        ready = sorted(poll.poll(), key=lambda event: event[0] == control.fileno())
+        for descriptor, _event in ready:
             if descriptor == control.fileno():
                 options, channels, *_ = socket.recv_fds(control, 1 << 16, 1)
                 if not channels:

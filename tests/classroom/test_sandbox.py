@@ -1,13 +1,14 @@
 """What a submission can see and do in the sandbox."""
 
 import pickle
+import socket
 import subprocess
 import sys
 
 import pytest
 
 from classroom import sandbox
-from classroom.sandbox import Sandbox, SandboxError, Work, view
+from classroom.sandbox import MOST, Running, Sandbox, SandboxError, Work, view
 
 pytestmark = pytest.mark.needs("bubblewrap")
 
@@ -137,3 +138,14 @@ def test_a_sandbox_that_cannot_make_namespaces_says_so_before_anybody_is_graded(
     with pytest.raises(SandboxError, match="needs the user namespaces"):
         box.wait()
     box.close()
+
+
+def test_who_sends_without_an_end_is_not_listened_to_when_the_time_is_over():
+    ours, theirs = socket.socketpair()
+    running = Running(ours, Work("none", [], {}, b""))
+    theirs.sendall((b"%010d" % 2 + b"{}") * 9)
+    assert running.next() == {} and running.left < MOST
+    before, running.end = running.left, 0
+    assert list(running) == [] and running.left == before
+    theirs.close()
+    ours.close()
