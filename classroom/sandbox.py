@@ -1,8 +1,9 @@
 """The sandbox: where students' code runs, and what it is given. Nothing in here is judged.
 
 A warm process (`classroom/inside/warm.py`) waits in bubblewrap and forks a child for each
-submission. In the child there is Python with its packages, the first half of the tasks, an empty
-home in memory, and nothing else: no network, no course, no gradebook, no other student.
+submission. In the child there is Python with its packages, the first half of the tasks, what tests
+say, an empty home in memory, and nothing else: no network, no course, no gradebook, no other
+student.
 """
 
 import atexit
@@ -27,6 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from normkit.messages import LANGUAGES, binary
 from normkit.tutor.tasks import first_half
 
 PACKAGE = Path(__file__).parents[1] / "normkit"
@@ -225,7 +227,14 @@ def view(name: str, folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PACKAGE / file, target)
     shutil.copy(INSIDE / "feedback.py", folder / "normkit/tutor/feedback.py")
+    for language in LANGUAGES[1:]:  # in which tests say what failed
+        target = folder / f"normkit/locale/{language}.mo"
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(catalogue(language))
     compileall.compile_dir(folder, quiet=2)
+
+
+catalogue = cache(binary)
 
 
 def bubblewrap(folder: Path) -> list[str]:

@@ -233,7 +233,7 @@ def ready_made(text: Text, expression: str, by_hand: Iterable[str]) -> list[str]
 def is_ours(name: str) -> bool:
     """Whether a dotted name is one of the package's functions or layers."""
     top, _, rest = name.partition(".")
-    others = "", "check", "diagnose", "need", "speak", "tutor"
+    others = "", "check", "diagnose", "need", "say", "speak", "tutor"
     return top == OURS and rest.partition(".")[0] not in others
 
 

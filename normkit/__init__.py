@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from normkit._extras import need
-from normkit.messages import speak
+from normkit.messages import say, speak
 
 if TYPE_CHECKING:
     from normkit import variance
@@ -84,6 +84,7 @@ __all__ = [
     "need",
     "rms_norm",
     "rms_norm_backward",
+    "say",
     "speak",
     "variance",
     "weight_norm",

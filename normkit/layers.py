@@ -185,7 +185,7 @@ class RMSNorm(_OverFeatures):
 
 
 class _Squashed(_OverFeatures):
-    """α, and where a subclass wants it s: single numbers beside γ and β."""
+    """α, and where a subclass has it s: single numbers beside γ and β."""
 
     shifted = False
 

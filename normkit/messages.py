@@ -61,6 +61,24 @@ def _known(language: str) -> str:
     return language
 
 
+def say(message: str, /, **fields: object) -> str:
+    """A message in the language of the notebook, with its fields filled in.
+
+    message: in English, with its fields in braces, as str.format knows them. It comes back in
+    English where no translation is known.
+    fields: the value of each.
+    Returns the message, for an assertion or for print. Raises KeyError if a field has no value.
+
+    >>> speak("fr")
+    >>> say("{name} is None.", name="dx")
+    'dx vaut None.'
+    >>> speak("en")
+    >>> say("{name} is None.", name="dx")
+    'dx is None.'
+    """
+    return translator(current_language())(message).format(**fields)
+
+
 def current_language() -> str:
     """The code of the language that feedback is given in."""
     return _language
@@ -95,23 +113,28 @@ def book() -> str:
 
 @cache
 def _catalogue(language: str) -> "NullTranslations":
-    """All messages of a language: compiled in a wheel, read as they are in a checkout."""
     from gettext import GNUTranslations, NullTranslations
 
+    found = binary(language)
+    return GNUTranslations(BytesIO(found)) if found else NullTranslations()
+
+
+def binary(language: str) -> bytes:
+    """All messages of a language, as gettext reads them: shipped in a wheel, made in a checkout."""
     shipped, source = COMPILED / f"{language}.mo", SOURCES / language / "normkit.po"
     if shipped.is_file():
-        return GNUTranslations(BytesIO(shipped.read_bytes()))
+        return shipped.read_bytes()
     if not source.is_file():
-        return NullTranslations()
+        return b""
     try:
-        return GNUTranslations(BytesIO(compiled(source)))
+        return compiled(source)
     except ModuleNotFoundError:
         warnings.warn(
             f"Feedback is in English: {source} is not compiled, and Babel, which does it, is not "
             f"installed. In a terminal, type: python -m pip install babel",
-            stacklevel=3,
+            stacklevel=4,
         )
-        return NullTranslations()
+        return b""
 
 
 def compiled(source: Path) -> bytes:

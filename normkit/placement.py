@@ -189,7 +189,7 @@ class Attention(nn.Module):
 
     width: D, which heads divides. qk_norm: `"full"` normalises q and k over all D features
     (OLMo 2), `"head"` over the d of each head (Qwen 3, Gemma 3), None neither, by RMSNorm.
-    forward(x): (B, T, D) to the same shape; position t sees positions up to t.
+    forward(x): (B, T, D) to the same shape; position t depends on positions up to t.
     Raises ValueError for heads that do not divide, an unknown qk_norm, or another shape.
     Source: Vaswani et al. (2017), eq. 1; Henry et al. (2020), Query-Key Normalization.
 

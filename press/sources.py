@@ -1,12 +1,13 @@
 """Everything that has words to translate, by domain: each domain is one catalogue."""
 
 from collections.abc import Iterator
+from io import BytesIO
 from itertools import starmap
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import yaml
-from babel.messages.extract import extract_from_dir
+from babel.messages.extract import extract, extract_from_dir
 from nbformat import NotebookNode
 
 from press import code, prose, run, typeset
@@ -86,12 +87,23 @@ def _of_contents() -> Iterator[Entry]:
 
 
 def _of_normkit() -> Iterator[Entry]:
-    """Yield the strings that students read: those of the package, and of the feedback page."""
+    """Yield the strings that students read: of the package, the feedback page, the tests."""
     marks = [("**.py", "python"), ("**.j2", "jinja2"), ("**.diff", "press.sources:of_mistakes")]
     for folder in ("normkit", "classroom"):
         found = extract_from_dir(folder, marks, keywords=dict.fromkeys(("_", "N_", "say")))
         for file, line, message, *_ in sorted(found, key=lambda item: item[:2]):
             yield _entry(f"{folder}/{file}", line, str(message))
+    for notebook in assignments().values():
+        yield from _said(notebook)
+
+
+def _said(notebook: NotebookNode) -> Iterator[Entry]:
+    """Yield the messages of a notebook's assertions, which the package says."""
+    for cell, first in zip(notebook.cells, notebook.metadata.source_map, strict=True):
+        if cell.cell_type == "code":
+            found = extract("python", BytesIO(cell.source.encode()), keywords={"say": None})
+            for line, message, *_ in found:
+                yield _entry(notebook.metadata.path, first + line, str(message))
 
 
 def of_mistakes(

@@ -12,13 +12,11 @@ from normkit.experiments.descent import elongated_bowl
 from normkit.experiments.perceptrons import (
     names_model,
     running_mean,
-    running_statistics,
     saturation,
-    small_batches,
     trainability,
 )
 from normkit.experiments.training import summary
-from normkit.experiments.transformers import depth_sweep, gradient_norms, s_curve, same_task
+from normkit.experiments.transformers import depth_sweep, gradient_norms, same_task
 
 __all__ = [
     "depth_sweep",
@@ -26,11 +24,8 @@ __all__ = [
     "gradient_norms",
     "names_model",
     "running_mean",
-    "running_statistics",
-    "s_curve",
     "same_task",
     "saturation",
-    "small_batches",
     "summary",
     "trainability",
 ]

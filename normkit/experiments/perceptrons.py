@@ -22,7 +22,7 @@ from normkit.experiments.training import (
     table,
     with_population_statistics,
 )
-from normkit.layers import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm
+from normkit.layers import BatchNorm1d, GroupNorm, LayerNorm
 
 ACTIVATIONS = {"sigmoid": nn.Sigmoid, "relu": nn.ReLU, "tanh": nn.Tanh}
 NORMS: dict[str, Callable[[int], nn.Module]] = {
@@ -31,7 +31,6 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
     "layer": LayerNorm,
     "group": partial(GroupNorm, 8),
 }
-IMAGE_NORMS = NORMS | {"batch": BatchNorm2d, "layer": partial(GroupNorm, 1)}
 
 
 def trainability(
@@ -41,15 +40,15 @@ def trainability(
     scales: Sequence[float] = (1.0,),
     seeds: Sequence[int] = (0, 1, 2),
     layers: int = 8,
-    passes: int = 4,
+    epochs: int = 4,
 ) -> list[Row]:
-    r"""Which learning rates and first weights a deep network endures.
+    r"""The learning rates and initial weights with which a deep network trains.
 
     $$ W \sim \mathcal{N}\left(0, \frac{s^2}{\text{inputs}}\right) $$
 
     activations: "sigmoid", "relu", "tanh". norms: "none", "batch", "layer", "group" (8 groups),
     before the activation. scales: s of the hidden layers; it is 1 for the last. layers: hidden
-    ones, of 64. Plain gradient descent on batches of 64 digits, passes over all of them.
+    ones, of 64. Plain gradient descent on batches of 64 digits.
     Returns a row per activation, norm, lr, scale and seed: accuracy on the test images.
     Expect the sigmoid at rate 0.1 to stay at chance without norm (0.10), and to reach 0.94 with
     batch normalisation; at rate 1, nothing trains without norm and all reach about 0.9 with it.
@@ -58,7 +57,7 @@ def trainability(
     known("activations", activations, ACTIVATIONS)
     known("norms", norms, NORMS)
     train, test = _digits()
-    steps = len(train[0]) // 64 * passes
+    steps = len(train[0]) // 64 * epochs
 
     def run(generator, activation, norm, lr, scale):
         model = perceptron([64] * (layers + 1) + [10], activation, NORMS[norm], scale)
@@ -71,88 +70,13 @@ def trainability(
     )
 
 
-def small_batches(
-    batches: Sequence[int] = (32, 4, 2),
-    norms: Sequence[str] = ("batch", "layer", "group"),
-    seeds: Sequence[int] = (0, 1, 2),
-    convolutional: bool = False,
-    passes: int = 3,
-) -> list[Row]:
-    r"""What is left of batch normalisation when the batch is small.
-
-    $$ \text{lr} = 0.1 \sqrt{B / 32} $$
-
-    batches: B. norms: "none", "batch", "layer", "group" (8 groups). Plain gradient descent,
-    passes over all digits. The network has three hidden layers of 64 and ReLU; or, with
-    convolutional=True, two convolutions, where a statistic runs over positions too.
-    Returns a row per batch, norm and seed: the error, a fraction of the test images; the
-    population_error, with the statistics of all training images instead of the running ones;
-    the loss, averaged over the last 300 steps of training.
-    Expect batch normalisation to fail at B = 2, where its output is ±1 whatever the input:
-    an error above 0.4 with either statistics and a loss near 2 (chance is 2.3), so it is the
-    training that failed. Layer and group normalisation do not notice, nor does the convolutional
-    network.
-    Source: the question of Wu & He (2018), Group Normalization, table 2.
-    """
-    known("norms", norms, NORMS)
-    train, test = _digits()
-
-    def run(generator, batch, norm):
-        model = _convolutional(IMAGE_NORMS[norm]) if convolutional else _shallow(NORMS[norm])
-        steps = len(train[0]) // batch * passes
-        optimiser = torch.optim.SGD(model.parameters(), 0.1 * math.sqrt(batch / 32))
-        losses = fit(model, draw_batches(*train, batch, steps, generator), optimiser)
-        population = with_population_statistics(model, train[0])
-        return [
-            {
-                "error": 1 - accuracy(model, *test),
-                "population_error": 1 - accuracy(population, *test),
-                "loss": float(losses[-300:].mean()),
-            }
-        ]
-
-    return table("small batches", run, batch=batches, norm=norms, seed=seeds)
-
-
-def running_statistics(
-    momenta: Sequence[float] = (0.1, 0.01, 0.001),
-    at: Sequence[int] = (10, 50, 130),
-    seeds: Sequence[int] = (0, 1, 2),
-) -> list[Row]:
-    """How far the running statistics are behind those of the data, and what this costs.
-
-    momenta: the share of the new batch. at: after how many steps to look. The network is that
-    of `small_batches`, the batches are of 32, the rate is 0.1. The momentum has no part in
-    training, so that for one seed only the running statistics differ.
-    Returns a row per momentum, seed and step: the accuracy on the test images with the running
-    statistics, and with those of the population, all training images.
-    Expect 0.001 to be late: after 130 steps 0.88 of the initial values, mean 0 and variance 1,
-    is left in it, and the accuracy is 0.65 to 0.86 where the population's gives 0.96.
-    """
-    train, test = _digits()
-
-    def run(generator, momentum):
-        model = _shallow(partial(BatchNorm1d, momentum=momentum))
-        batches = draw_batches(*train, 32, max(at), generator)
-        optimiser = torch.optim.SGD(model.parameters(), 0.1)
-        for step in checkpoints(model, batches, optimiser, at):
-            population = with_population_statistics(model, train[0])
-            yield {
-                "step": step,
-                "running": accuracy(model, *test),
-                "population": accuracy(population, *test),
-            }
-
-    return table("running statistics", run, momentum=momenta, seed=seeds)
-
-
 def running_mean(
     momenta: Sequence[float] = (0.9, 0.1, 0.01, 0.001),
     batch: int = 8,
     channels: int = 1024,
     seeds: Sequence[int] = (0,),
 ) -> list[Row]:
-    r"""The running mean of a `BatchNorm1d` that sees batches of N(1, 1): delay and noise.
+    r"""The running mean of a `BatchNorm1d` that is fed batches of N(1, 1): delay and noise.
 
     $$ \text{steps} = \frac{\ln 0.05}{\ln(1 - m)}, \quad
     \text{std} = \frac{1}{\sqrt{B}} \sqrt{\frac{m}{2 - m}} $$
@@ -295,25 +219,6 @@ def _linear(inputs: int, outputs: int, scale: float = 1.0) -> nn.Linear:
     nn.init.normal_(layer.weight, 0, scale / math.sqrt(inputs))
     nn.init.zeros_(layer.bias)
     return layer
-
-
-def _shallow(norm: Callable[[int], nn.Module]) -> nn.Sequential:
-    return perceptron([64, 64, 64, 64, 10], "relu", norm)
-
-
-def _convolutional(norm: Callable[[int], nn.Module]) -> nn.Sequential:
-    """Two convolutions: statistics over 8 × 8 positions, then over 4 × 4."""
-    return nn.Sequential(
-        nn.Unflatten(1, (1, 8, 8)),
-        nn.Conv2d(1, 16, 3, padding=1),
-        norm(16),
-        nn.ReLU(),
-        nn.Conv2d(16, 32, 3, stride=2, padding=1),
-        norm(32),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(32 * 4 * 4, 10),
-    )
 
 
 def _characters(

@@ -172,14 +172,14 @@ def with_population_statistics(model: M, x: Tensor) -> M:
 def draw_batches(
     x: Tensor, y: Tensor, size: int, steps: int, generator: torch.Generator
 ) -> list[Batch]:
-    """Batches from passes over the data, each in a new order.
+    """Batches of as many epochs as the steps need, each in a new order.
 
-    What does not fill a batch at the end of a pass is left out: the statistics of a smaller
+    What does not fill a batch at the end of an epoch is left out: the statistics of a smaller
     batch would be noisier than those of all others.
     """
     if not 0 < size <= len(x):
         raise ValueError(f"A batch must have 1 to {len(x)} examples, all there are; not {size}.")
-    passes = math.ceil(steps / (len(x) // size))
-    orders = (torch.randperm(len(x), generator=generator) for _ in range(passes))
+    epochs = math.ceil(steps / (len(x) // size))
+    orders = (torch.randperm(len(x), generator=generator) for _ in range(epochs))
     parts = [part for order in orders for part in order.split(size) if len(part) == size]
     return [(x[part], y[part]) for part in parts[:steps]]

@@ -18,7 +18,6 @@ from normkit.experiments.training import (
     loss,
     table,
 )
-from normkit.functions import layer_norm
 from normkit.layers import BatchNorm1d, Derf, DyT, LayerNorm, RMSNorm
 from normkit.placement import CharacterTransformer, FeedForward, NormMaker, Placement
 
@@ -129,7 +128,7 @@ def same_task(
     of the others, both in evaluation.
     Expect layer, RMS and batch normalisation to differ less than two seeds do; DyT and Derf to be
     about 0.15 behind on the training names, about 0.05 on the others; and "none" to explode.
-    In training, batch normalisation sees the characters to come.
+    In training, the statistics of batch normalisation contain the characters to come.
     Source: Zhang & Sennrich (2019); Zhu et al. (2025), Transformers without Normalization; Chen
     et al. (2025), Stronger Normalization-Free Transformers.
     """
@@ -144,75 +143,6 @@ def same_task(
         return [dict(zip(("train", "development"), losses, strict=True))]
 
     return table("same task", run, norm=norms, seed=seeds)
-
-
-def s_curve(
-    seeds: Sequence[int] = (0,),
-    layers: int = 8,
-    steps: int = 200,
-    lr: float = 1e-2,
-    tokens: int = 1024,
-) -> list[Row]:
-    r"""What layer normalisation does to its inputs, seen as one function of one number.
-
-    $$ y = \frac{x - \mu_t}{\sigma_t} \quad \text{beside} \quad y \approx a x \quad
-    \text{and} \quad y \approx a \tanh(\alpha x) $$
-
-    layers, steps, lr: of a pre-norm Transformer, trained as in `same_task`; its first norm and
-    its final one are looked at, on so many tokens. Each token is a straight line, of slope 1/σ:
-    together they bend when σ varies.
-    Returns a row per seed and norm, "first" or "final": the arrays x and y (tokens, features),
-    y before γ and β, and sigma (tokens,); variation, the std of σ over its mean; the shares of
-    the variance of y that the two curves explain, line and tanh, with the alpha of the second;
-    the slopes near, where |x| is below its median, and far, for the greatest 1 % of |x|.
-    Expect the first norm to be almost a line (0.96, with tanh too), and the final one to bend:
-    0.93 for the line, 0.95 for tanh, and a slope far out about half that near 0.
-    Source: Zhu, Chen, He, LeCun & Liu (2025), Transformers without Normalization, section 3.
-    """
-    text = _text()
-
-    def run(generator):
-        model = _model(text, layers)
-        _train(model, text, steps, lr, 0, generator)
-        seen = {}
-        for name, place in (("first", "blocks.0.norm_before"), ("final", "final_norm")):
-            norm = model.get_submodule(place)
-            norm.register_forward_pre_hook(lambda _, x, name=name: seen.update({name: x[0]}))
-        with torch.no_grad():
-            model(_rows(text.train)[0][: -(-tokens // LENGTH)])
-        for name, x in seen.items():
-            yield {"norm": name} | _describe(x.flatten(0, -2)[:tokens].double().numpy())
-
-    return table("s-curve", run, seed=seeds)
-
-
-def _describe(x: np.ndarray) -> Row:
-    y, sigma = layer_norm(x), x.std(-1)
-    far = np.abs(x) > np.quantile(np.abs(x), 0.99)
-    near = np.abs(x) < np.median(np.abs(x))
-    alphas = np.geomspace(0.01, 10, 200) / x.std()
-    shares = [_explained(np.tanh(alpha * x), y) for alpha in alphas]
-    return {
-        "x": x,
-        "y": y,
-        "sigma": sigma,
-        "variation": float(sigma.std() / sigma.mean()),
-        "line": _explained(x, y),
-        "tanh": max(shares),
-        "alpha": float(alphas[np.argmax(shares)]),
-        "near": _slope(x[near], y[near]),
-        "far": _slope(x[far], y[far]),
-    }
-
-
-def _slope(x: np.ndarray, y: np.ndarray) -> float:
-    """Of the straight line through 0 that is nearest to y."""
-    return float((x * y).sum() / (x * x).sum())
-
-
-def _explained(x: np.ndarray, y: np.ndarray) -> float:
-    """The share of the variance of y (its mean is 0) that this line explains."""
-    return float(1 - ((y - _slope(x, y) * x) ** 2).mean() / (y**2).mean())
 
 
 # --- Model and text ---------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from classroom import judged
 from classroom.judged import LOUDEST, clean, excess, grade
 from classroom.secret import seed
+from classroom.shown import plain
 from classroom.verdicts import KEY
 from normkit.tutor.mistakes import combine
 from normkit.tutor.observing import observe
@@ -151,6 +152,18 @@ def test_the_mistake_is_named_on_the_probes_for_showing_in_the_students_language
     assert "pas encore juste" in output.evalue and "racine" in output.evalue
     (verdict,) = notebook.cells[2].metadata[KEY]["verdicts"]
     assert verdict["mistakes"] == ["layer_norm/eps_outside_root"] and not verdict["passed"]
+
+
+@pytest.mark.needs("bubblewrap")
+@pytest.mark.parametrize(("language", "said"), [("fr", "dx vaut None."), ("zh", "dx 是 None。")])
+def test_a_visible_test_says_what_failed_in_the_students_language(box, language, said):
+    notebook = unanswered("from normkit import check, say", language)
+    first, _, test, _ = notebook.cells
+    first.source = f"import normkit\n\n\n{first.source}"
+    test.source = test.source.replace("True", 'False, say("{name} is None.", name="dx")')
+    grade(notebook, "layer_norm", OF, box)
+    assert plain(test.outputs[0]).text == f"AssertionError: {said}"
+    assert not notebook.metadata[KEY]["flags"]
 
 
 def test_an_answer_that_is_right_where_it_is_shown_alone_says_so():

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from normkit import experiments
+from normkit.experiments.training import draw_batches
 
 SMALL = {  # each experiment, as short as it can be
     "depth_sweep": {"placements": ["pre"], "depths": [1], "steps": 3},
@@ -15,12 +16,9 @@ SMALL = {  # each experiment, as short as it can be
     "gradient_norms": {"depths": [2]},
     "names_model": {"starts": ["small"], "at": [0, 20]},
     "running_mean": {"momenta": [0.1]},
-    "running_statistics": {"momenta": [0.1], "at": [5, 10]},
-    "s_curve": {"layers": 1, "steps": 3, "tokens": 40},
     "same_task": {"norms": ["rms", "dyt"], "layers": 1, "steps": 3},
     "saturation": {"gains": [1.0], "layers": 2, "width": 16},
-    "small_batches": {"batches": [32], "norms": ["batch", "none"], "passes": 1},
-    "trainability": {"norms": ["batch"], "lrs": [0.1], "layers": 1, "passes": 1},
+    "trainability": {"norms": ["batch"], "lrs": [0.1], "layers": 1, "epochs": 1},
 }
 each = pytest.mark.parametrize("name", SMALL)
 
@@ -109,18 +107,22 @@ def test_without_tqdm(monkeypatch):
         run("saturation")
 
 
+def batches_of(size):
+    return draw_batches(torch.ones(9, 1), torch.ones(9), size, 1, torch.Generator())
+
+
 @pytest.mark.parametrize(
     ("use", "message"),
     [
         (lambda: run("trainability", norms=["rms"]), 'norms must be .*"none", "batch".*\'rms\''),
         (lambda: run("trainability", activations=["gelu"]), "activations must .*'gelu'"),
-        (lambda: run("small_batches", norms="batch"), "norms must be a list .*'b'"),
-        (lambda: run("small_batches", norms=["batch", ""]), "in it is ''"),
+        (lambda: run("trainability", norms="batch"), "norms must be a list .*'b'"),
+        (lambda: run("trainability", norms=["batch", ""]), "in it is ''"),
         (lambda: run("saturation", norms=["Batch"]), "'Batch'"),
         (lambda: run("names_model", starts=["xavier"]), "starts must .*'xavier'"),
         (lambda: run("same_task", norms=["group"]), 'norms must .*"layer", "rms".*\'group\''),
         (lambda: run("depth_sweep", placements=["before"]), "placement must .*'before'"),
-        (lambda: run("small_batches", batches=[2000]), "1 to 1437 examples.*not 2000"),
+        (lambda: batches_of(10), "1 to 9 examples.*not 10"),
         (lambda: run("running_mean", momenta=[1]), "between 0 and 1.*got 1"),
         (lambda: run("elongated_bowl", tolerance=0), "tolerance must be positive.*it is 0"),
     ],

@@ -7,7 +7,7 @@ import pytest
 import wcwidth
 from babel.messages.pofile import read_po
 
-from normkit import diagnose, messages, speak
+from normkit import diagnose, messages, say, speak
 from normkit.tutor.exposing import wrong
 from normkit.tutor.mistakes import catalogue as mistakes
 from normkit.tutor.mistakes import combine
@@ -65,6 +65,16 @@ def test_an_unknown_language_is_english(catalogue, docstring):
     speak(french)
     speak(language)
     assert messages.current_language() == "en"
+
+
+def test_a_message_is_said_in_the_language_of_the_notebook(catalogue):
+    fields = {"task": "dx", "count": 3}
+    assert say("✓ {task}: right in all {count} checks.", **fields).startswith("✓ dx: right")
+    speak(french)
+    assert say("✓ {task}: right in all {count} checks.", **fields).startswith("✓ dx : juste")
+    assert say("{message} is {other!r}.", message="x", other="") == "x is ''."  # no such message
+    with pytest.raises(KeyError):
+        say("{name} is None.")
 
 
 def test_a_call_sets_the_language(catalogue):

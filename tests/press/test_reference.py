@@ -50,7 +50,7 @@ def test_call_and_docstring_are_those_of_the_object(name, entries):
     shown = entries[label(name, thing)]
     call = "".join(re.search(r"```python\n(.*?)\n```", shown, re.DOTALL)[1].split())
     wanted = inspect.signature(thing).parameters
-    assert re.findall(r"[(,]\*?,?(\w+)", call) == list(wanted)
+    assert re.findall(r"[(,](?:[*/],)?\*{0,2}(\w+)", call) == list(wanted)
     default = {n: p.default for n, p in wanted.items() if isinstance(p.default, (int, float, str))}
     assert all(f"{name}={value!r}" in call for name, value in default.items())
     assert inspect.getdoc(thing).split("\n\n")[0] in shown

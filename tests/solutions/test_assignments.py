@@ -1,5 +1,6 @@
 """Every assignment: the reference scores in full, the stub nothing, a mistake less."""
 
+import ast
 import os
 import re
 import subprocess
@@ -9,11 +10,13 @@ from copy import deepcopy
 from functools import cache
 from io import StringIO
 from pathlib import Path
+from string import Formatter
 
 import pytest
 from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions
 
 from classroom.planting import is_bundle, showing
+from normkit.messages import LANGUAGES, translator
 from press.run import read
 
 SOLUTIONS = Path(__file__).parents[2] / "solutions"
@@ -116,6 +119,29 @@ def test_a_test_cell_hides_one_line_and_holds_no_prose(name):
     for code, _answer, _task in checks(name):
         shown = code.split("### BEGIN HIDDEN TESTS\n")[0]
         assert "#" not in shown and '"""' not in shown
+
+
+def asserted(name):
+    """The assertions of an assignment, each with its message and whether it is graded."""
+    for cell in source(name).cells:
+        for node in ast.walk(ast.parse(cell.source if cell.cell_type == "code" else "")):
+            if isinstance(node, ast.Assert):
+                yield node, node.msg, facts(cell).get("locked", False)
+
+
+@each
+def test_an_assertion_says_what_failed_in_the_students_language(name):
+    for node, message, graded in asserted(name):
+        where = ast.unparse(node)
+        if message is None:
+            assert not graded, where
+            continue
+        assert isinstance(message, ast.Call) and ast.unparse(message.func) == "say", where
+        (text,) = map(ast.literal_eval, message.args)
+        wanted = {field for _, field, _, _ in Formatter().parse(text) if field}
+        assert {keyword.arg for keyword in message.keywords} == wanted, where
+        for language in LANGUAGES[1:]:
+            assert translator(language)(text) != text, where
 
 
 @each

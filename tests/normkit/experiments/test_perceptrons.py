@@ -24,48 +24,6 @@ def test_batch_norm_bears_a_greater_rate(values):
     assert values(rows, "accuracy", norm="none").max() < 0.3
 
 
-@pytest.fixture(scope="module")
-def batches_of_two():
-    return experiments.small_batches([2], ["batch", "layer"], seeds=[0, 1])
-
-
-def test_batch_norm_fails_on_batches_of_two(batches_of_two, values):
-    assert values(batches_of_two, "error", norm="batch").min() > 0.35
-    assert values(batches_of_two, "error", norm="layer").max() < 0.2
-
-
-def test_it_is_training_that_fails(batches_of_two, values):
-    """Other statistics do not help, and the loss in training hardly fell."""
-    assert values(batches_of_two, "population_error", norm="batch").min() > 0.35
-    assert values(batches_of_two, "loss", norm="batch").min() > 1.5
-    assert values(batches_of_two, "loss", norm="layer").max() < 0.25
-    for norm, alike in (("batch", False), ("layer", True)):
-        errors = (values(batches_of_two, of, norm=norm) for of in ("error", "population_error"))
-        assert np.array_equal(*errors) == alike
-
-
-def test_larger_batches_do_not_hurt_batch_norm(values):
-    rows = experiments.small_batches([32], ["batch"], seeds=[0])
-    assert values(rows, "error").max() < 0.1
-
-
-def test_positions_count_as_examples(values):
-    rows = experiments.small_batches([2], ["batch"], seeds=[0], convolutional=True, passes=1)
-    assert values(rows, "error").max() < 0.15
-    norms = ["none", "batch", "layer", "group"]
-    rows = experiments.small_batches([32], norms, seeds=[0], convolutional=True, passes=1)
-    assert len(set(values(rows, "loss"))) == 4
-
-
-def test_slow_running_statistics_are_late(values):
-    rows = experiments.running_statistics(momenta=[0.1, 0.001], at=[130], seeds=[0, 1])
-    fast, slow = (values(rows, "running", momentum=m) for m in (0.1, 0.001))
-    population = values(rows, "population", momentum=0.1)
-    assert np.array_equal(population, values(rows, "population", momentum=0.001))
-    assert (fast > population - 0.05).all() and (slow < population - 0.05).all()
-    assert population.min() > 0.9
-
-
 def test_delay_and_noise_of_a_running_mean():
     for row in experiments.running_mean(momenta=[0.1, 0.01]):
         assert row["steps"] == pytest.approx(row["expected_steps"], rel=0.08)

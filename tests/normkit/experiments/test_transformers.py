@@ -111,27 +111,3 @@ def test_alpha_is_where_dyt_starts():
         for alpha in (0.5, 1.0)
     )
     assert one[0] != other[0] and one[1] == other[1]
-
-
-@pytest.fixture(scope="module")
-def curves():
-    return {row["norm"]: row for row in experiments.s_curve(steps=150)}
-
-
-def test_the_final_norm_bends_and_the_first_hardly_does(curves):
-    first, final = curves["first"], curves["final"]
-    assert final["variation"] > 1.5 * first["variation"]
-    assert final["far"] < 0.8 * final["near"] and first["far"] > 0.8 * first["near"]
-    assert first["line"] > 0.93 and final["tanh"] > final["line"] + 0.005
-
-
-@pytest.mark.parametrize("norm", ["first", "final"])
-def test_each_token_is_a_straight_line(curves, norm):
-    x, y, sigma = (curves[norm][name] for name in ("x", "y", "sigma"))
-    assert x.shape == y.shape == (1024, 32) and sigma.shape == (1024,)
-    centred = x - x.mean(1, keepdims=True)
-    np.testing.assert_allclose(y, centred / sigma[:, None], rtol=1e-3, atol=1e-3)
-    line, squashed = (curves[norm][name] for name in ("line", "tanh"))
-    assert line <= squashed <= 1
-    exact = 1 - np.linalg.lstsq(x.reshape(-1, 1), y.ravel())[1].item() / (y**2).sum()
-    assert line == pytest.approx(exact)
