@@ -57,7 +57,7 @@ def _comments(source: str, turn: Turn) -> Iterator[_Edit]:
         trailing = source.split("\n")[row - 1][:column].strip()
         lines = [turned] if trailing else _wrap(turned, WIDTH - column - 2)
         text = ("\n" + " " * column).join(f"# {line}" for line in lines)
-        yield _offset(source, row, column), _offset(source, last, end), text
+        yield offset(source, row, column), offset(source, last, end), text
 
 
 def _groups(source: str) -> Iterator[list[tokenize.TokenInfo]]:
@@ -79,7 +79,7 @@ def _groups(source: str) -> Iterator[list[tokenize.TokenInfo]]:
 def _docstrings(source: str, tree: ast.Module, turn: Turn) -> Iterator[_Edit]:
     for node in _documented(tree):
         docstring = node.body[0]
-        start = _offset(source, docstring.lineno, docstring.col_offset, utf8=True)
+        start = offset(source, docstring.lineno, docstring.col_offset, utf8=True)
         # As written, so that escapes stay escapes.
         written = ast.get_source_segment(source, docstring) or ""
         quoted = QUOTED.fullmatch(written)
@@ -118,7 +118,8 @@ def _wrap(text: str, width: int) -> list[str]:
     return [line.rstrip() for line in lines if line.strip()]
 
 
-def _offset(source: str, row: int, column: int, utf8: bool = False) -> int:
+def offset(source: str, row: int, column: int, utf8: bool = False) -> int:
+    """Return where a row (from 1) and a column lie in a source."""
     lines = source.split("\n")
     if utf8:  # ast counts bytes, tokenize counts characters
         column = len(lines[row - 1].encode()[:column].decode())

@@ -12,6 +12,7 @@ from press.blocks import inline, parser, role_words
 SHOWS_WORDS = {"ref", "doc", "numref", "download", "term"}
 ENGLISH = re.compile(r"\b(the|and|of|is|are|with|that|this|from|which|it|by|not|you)\b", re.I)
 FIELD = re.compile(r"\{\w*(?:[.:!][^{}]*)?\}")
+CODE_FIELD = re.compile(r"\{[^{}]*\}")  # of an f-string
 HAN = "\u4e00-\u9fff"
 WIDE = HAN + "\u3000-\u303f\uff00-\uffef"
 SOLID = "\ufffc"  # stands for mathematics and code in a line of words
@@ -38,7 +39,8 @@ def problems(
     Parameters
     ----------
     kind
-        "myst" for prose, whose markup must survive; other kinds are plain text, with {fields}.
+        "myst" for prose, whose markup must survive; "printed" for what stands between the quotes
+        of a program's string; other kinds are plain text, with {fields}.
     same
         The translator says that the translation is the English (a name, a title).
     """
@@ -54,19 +56,38 @@ def problems(
         yield "left in English (if it must be, flag it `#, same`)"
     elif kind == "myst":
         yield from _markup(message, translation)
+    elif kind == "printed":
+        yield from _literal(message, translation)
     elif Counter(FIELD.findall(message)) != Counter(FIELD.findall(translation)):
         yield f"its fields should be {' '.join(FIELD.findall(message)) or 'none'}"
-    words = _words(translation) if kind == "myst" else translation
+    words = WORDS.get(kind, str)(translation)
     if kind != "docstring":  # formulas and examples have a typography of their own
         for of, what, pattern in TYPOGRAPHY:
             if of == language and (found := re.search(pattern, words)):
                 yield f"{what}: {words[max(0, found.start() - 12) : found.end() + 12]!r}"
-    if language == "zh" and not re.search(f"[{HAN}]", words):
+    if language == "zh" and not re.search(f"[{WIDE}]", words):
         yield "no Chinese in it (if that is right, flag it `#, same`)"
     if len(left := ENGLISH.findall(words)) > 1:
         yield f"English words left: {', '.join(left)}"
     if "\n" in translation and kind != "docstring":
         yield "a line break"
+
+
+def _literal(message: str, translation: str) -> Iterator[str]:
+    ours, theirs = (re.split(rf"({CODE_FIELD.pattern})", text) for text in (message, translation))
+    if sorted(ours[1::2]) != sorted(theirs[1::2]):
+        yield f"its fields should be {' '.join(ours[1::2]) or 'none'}"
+    elif any("" in ours[end] and ours[end] != theirs[end] for end in (slice(2), slice(-2, None))):
+        yield "should begin and end with the field with which the English does"
+    for mark in ("\\", "{", "}", '"', "'"):
+        if message.count(mark) != translation.count(mark):
+            yield f"should have as many {mark} as the English"
+
+
+def _printed(message: str) -> str:
+    """Return what a program prints as words: its fields are solid, its columns are lines."""
+    gaps = r" +|\\n" if "  " in message.strip() else r"\\n"
+    return re.sub(gaps, "\n", CODE_FIELD.sub(SOLID, message)).strip()
 
 
 def _markup(message: str, translation: str) -> Iterator[str]:
@@ -123,3 +144,6 @@ def _words(message: str) -> str:
         elif token.type == "myst_role":
             shown += role_words(token) or SOLID
     return shown
+
+
+WORDS = {"myst": _words, "printed": _printed}

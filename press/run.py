@@ -21,6 +21,7 @@ from press.contents import chapters
 from press.files import digest
 
 TIMEOUT = 120  # seconds for one cell
+UNSEEN = {"remove-cell", "prose"}  # what such a cell writes to stderr reaches no reader
 # One box for what a cell prints; no warnings of the kernel's between the bars.
 CLIENT = {"coalesce_streams": True, "extra_arguments": ["--log-level=ERROR"]}
 
@@ -112,19 +113,26 @@ def execute(notebooks: dict[Path, NotebookNode], what: str) -> Iterable[tuple[Pa
         for job in as_completed(jobs):
             bar.set_postfix_str(jobs[job].stem)
             bar.update()
-            if job.result().err:
-                raise PressError(_failure(job.result()))
+            if job.result().err or _complaint(job.result().nb):
+                raise PressError(_complaint(job.result().nb) or _failure(job.result()))
             yield jobs[job], job.result().nb
 
 
 def _failure(result: ExecutionResult) -> str:
-    metadata = result.nb.metadata
-    for cell, line in zip(result.nb.cells, metadata.source_map, strict=True):
+    return f"{result.nb.metadata.path}: {result.exc_string}"
+
+
+def _complaint(notebook: NotebookNode) -> str | None:
+    """What raises, or writes a warning that readers would see, and where."""
+    metadata = notebook.metadata
+    for cell, line in zip(notebook.cells, metadata.source_map, strict=True):
+        where = f"{metadata.path}, cell at line {line + 1},"
         for output in cell.get("outputs", []):
             if output.output_type == "error":
-                trace = "\n".join(output.traceback)
-                return f"{metadata.path}, cell at line {line + 1}, raises:\n{trace}"
-    return f"{metadata.path}: {result.exc_string}"
+                return f"{where} raises:\n" + "\n".join(output.traceback)
+            if output.get("name") == "stderr" and not UNSEEN & set(cell.metadata.get("tags", ())):
+                return f"{where} warns (mend it, or expect the warning):\n{output.text}"
+    return None
 
 
 def pages(toc: Path, folder: Path) -> list[Path]:

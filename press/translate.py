@@ -1,6 +1,6 @@
-"""Notebooks in another language: prose, comments and docstrings, words in figures.
+"""Notebooks in another language: prose, comments and docstrings, words in figures and output.
 
-Code, displayed mathematics, labels, options and outputs are the same in every language.
+What code does, displayed mathematics, labels and options are the same in every language.
 """
 
 import copy
@@ -9,10 +9,9 @@ from dataclasses import replace
 
 from nbformat import NotebookNode
 
-from press import BlockError, PressError, blocks, code, figures
+from press import BlockError, PressError, blocks, code, figures, strings
 from press.blocks import Block, Turn
-
-SVG = "image/svg+xml"
+from press.strings import SVG
 
 
 def translate(notebook: NotebookNode, catalogue: Mapping[str, str]) -> NotebookNode:
@@ -47,6 +46,7 @@ def messages(notebook: NotebookNode) -> list[Block]:
 
 def _rewrite(notebook: NotebookNode, turn: Turn) -> NotebookNode:
     notebook = copy.deepcopy(notebook)
+    spoken, pairs = strings.spoken(notebook), dict[str, str]()
     for cell, first in zip(notebook.cells, notebook.metadata.source_map, strict=True):
         computed = "computed" in cell.metadata  # its rows are not those of the page
 
@@ -59,7 +59,11 @@ def _rewrite(notebook: NotebookNode, turn: Turn) -> NotebookNode:
                 raise BlockError(block.line, str(error)) from None
 
         try:
+            if cell.cell_type == "code":
+                cell.source, said = strings.rewrite(cell.source, spoken, located)
+                pairs |= said
             _cell(cell, located)
+            _output(cell, located, pairs)
         except BlockError as error:
             line = first + (0 if computed else error.row) + 1
             raise PressError(f"{notebook.metadata.path}:{line}: {error.what}") from None
@@ -75,6 +79,14 @@ def _cell(cell: NotebookNode, turn: Turn) -> None:
         for owner, key in (("image", "alt"), ("figure", "caption")):
             if key in shown.get(owner, {}):
                 shown[owner][key] = blocks.rewrite(shown[owner][key], turn)
-        for output in cell.get("outputs", []):
-            if SVG in output.get("data", {}):
-                output.data[SVG] = figures.rewrite(output.data[SVG], turn)
+
+
+def _output(cell: NotebookNode, turn: Turn, pairs: Mapping[str, str]) -> None:
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        if SVG in data:
+            data[SVG] = figures.rewrite(data[SVG], turn)
+        elif "text/plain" in data:
+            data["text/plain"] = strings.said(data["text/plain"], pairs)
+        elif output.output_type == "stream":
+            output.text = strings.said(output.text, pairs)

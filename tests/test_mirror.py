@@ -9,9 +9,10 @@ SEVERAL = {
     "test_install.py",
     "test_site.py",  # all that `make` builds
     "test_workers.py",
+    "book/test_commands.py",  # what instructors and students type
     "book/test_coverage.py",
     "book/test_links.py",
-    "book/test_times.py",  # reading times
+    "book/test_times.py",  # of chapters and of notebooks
     "book/test_visible.py",  # cells that a reader may copy
     "book/test_words.py",  # terms, in all languages
     "classroom/test_formgrader.py",  # nbgrader's pages, on what is graded here

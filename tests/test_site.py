@@ -98,6 +98,8 @@ def test_no_markup_shows_as_it_is(pages):
         shown = article.get_text()
         # (a ** b, with spaces, is Python)
         assert not re.search(r"\S\*\*|\*\*\S|\$|\\\(|\{[a-z:]+\}`", shown), page
+        if LANGUAGES["zh"].html == soup.html["lang"]:  # no quote is guessed: “ and ” take turns
+            assert re.fullmatch("(“”)*", re.sub("[^“”]", "", shown)), page
 
 
 def test_every_figure_has_words_in_the_language_of_the_page(pages):

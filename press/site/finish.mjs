@@ -48,8 +48,17 @@ function nameAuthors(html, name) {
     head + names.replaceAll(" &amp; ", and).replace(OTHERS, others));
 }
 
+// A Chinese character takes two columns in a table that a program prints, whatever the font.
+const PRINTED = /(<div class="output [^>]*>\s*<div class="highlight"><pre>)(.*?)(?=<\/pre>)/gs;
+const WIDE = /[\u2e80-\u9fff\uff00-\uffef]+/g;
+
+function alignColumns(html) {
+  return html.replace(PRINTED, (_, head, text) => head + text.replace(WIDE, (run) =>
+    `<span class="wide" style="--wide:${run.length}">${run}</span>`));
+}
+
 function renderPage(page, name) {
-  const html = nameAuthors(page, name);
+  const html = alignColumns(nameAuthors(page, name));
   return html.replace(MATH, (_, open = "", head, tag, delimiter, tex, mark = "") => {
     try {
       const math = `${head}${render(unescape(tex), tag === "div")}</${tag}>`;
