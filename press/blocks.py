@@ -29,7 +29,7 @@ DIRECTIVES: dict[str, frozenset[str]] = {
         "image": "alt",
         "grid tab-set div margin": "body",
         "literalinclude": "caption",
-        "bibliography code-block contents math automodule autofunction autoclass": "",
+        "bibliography code-block contents math picture automodule autofunction autoclass": "",
     }.items()
     for name in names.split()
 }

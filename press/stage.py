@@ -14,7 +14,9 @@ from press.contents import chapters
 from press.files import mirror, under
 from press.numbers import localise
 from press.packs import build_wheel, packs
+from press.palette import paint
 from press.site.readme import readme
+from press.strings import SVG
 from press.terms import PLACE, table
 from press.translate import translate
 
@@ -76,6 +78,10 @@ def _in_language(notebook: NotebookNode, language: str, *domains: str) -> Notebo
         if cell.cell_type == "markdown" and PLACE in cell.source:
             cell.source = cell.source.replace(PLACE, table(language))
     localise(translated, language)
+    for cell in translated.cells:
+        for output in cell.get("outputs", []):
+            if SVG in output.get("data", {}):
+                output.data[SVG] = paint(output.data[SVG])
     del translated.metadata["path"]
     translated.metadata.language = language
     return translated

@@ -146,7 +146,8 @@ def _rule(message: str, translation: str) -> _Rule:
         word = rf"(?<![^\W\d_] ){word}|{word}(?=  |$)"
     # columns are made of spaces that are not the literal's own
     before, after = ("" if whole[end] == " " else " *" for end in (0, -1))
-    return _Rule(re.compile(rf"(?P<before>{before})(?P<word>{word})(?P<after>{after})", re.M), parts)
+    pattern = rf"(?P<before>{before})(?P<word>{word})(?P<after>{after})"
+    return _Rule(re.compile(pattern, re.M), parts)
 
 
 def _pieces(written: str) -> list[str]:

@@ -17,6 +17,7 @@ from babel.messages import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 
+from normkit import __version__
 from press import LANGUAGES, PressError, report
 from press.files import digest, under, write
 from press.finish import Edition, finish
@@ -100,16 +101,18 @@ class Book:
         config["sphinx"]["local_extensions"] = {"press.site": str(ROOT)}
         sphinx = config["sphinx"]["config"]
         sphinx["extensions"].append("press.site")
-        sphinx["html_theme_options"]["footer_content_items"] = "licence"
         sphinx |= {
             "language": LANGUAGES[self.lang].sphinx,
             "locale_dirs": [str(self.folder / "locale")],
             "templates_path": [str(SITE / "templates")],
-            "html_sidebars": {"**": ["navbar-logo", "search-button-field", "sidebar"]},
+            "html_sidebars": {"**": ["sidebar"], "index": []},
             "html_context": {
                 "site": {
                     "language": self.lang,
                     "languages": {code: LANGUAGES[code]._asdict() for code in languages},
+                    "version": __version__,
+                    "date": revised(),
+                    "source": os.environ.get("NORMKIT_SOURCE", "").rstrip("/"),
                 }
             },
         }
@@ -183,6 +186,15 @@ class Book:
         if step and step[2] == "100":
             report(self.lang, {"reading sources": "read", "writing output": "written"}[step[1]])
         return bool(step)
+
+
+def revised() -> str:
+    """The date of the last commit, or nothing where there is no repository."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%cs"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def plain(text: str) -> str:

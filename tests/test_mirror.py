@@ -12,6 +12,7 @@ SEVERAL = {
     "book/test_commands.py",  # what instructors and students type
     "book/test_coverage.py",
     "book/test_links.py",
+    "book/test_printed.py",  # what cells print, in all languages
     "book/test_times.py",  # of chapters and of notebooks
     "book/test_visible.py",  # cells that a reader may copy
     "book/test_words.py",  # terms, in all languages

@@ -17,8 +17,10 @@ from press import LANGUAGES
 from press.__main__ import SITE, pdf, site
 from press.contents import chapters
 from press.printed import NAME
+from tests.browser import chromium, serving
 
-NAMES = {"DeepNorm", "OLMo 2", "Peri", "Post", "Pre"}  # the same in every language
+# the same in every language
+NAMES = {"DeepNorm", "OLMo 2", "Peri", "Post", "Pre", "PyTorch", "normkit"}
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +31,13 @@ def pages() -> dict[Path, BeautifulSoup]:
     }
     assert len(found) > len(LANGUAGES)
     return found
+
+
+@pytest.fixture(scope="module")
+def served():
+    """The address of the site."""
+    with serving(SITE) as address:
+        yield address
 
 
 def test_every_link_leads_somewhere(pages):
@@ -174,3 +183,38 @@ def test_the_file_to_print_holds_every_page_in_order(pages):
         outline = [entry["/Title"] for entry in printed.outline if not isinstance(entry, list)]
         written = [title.get_text() for title in titles]  # a line's end may join two words
         assert ["".join(t.split()) for t in outline[1:]] == ["".join(t.split()) for t in written]
+
+
+# colours are drawn by name; numbers of other kinds begin with # too: names of clips and marks
+HEX = re.compile(r"(?<!url\()(?<!href=\")#[0-9a-fA-F]{6}\b")
+
+
+def test_figures_have_the_palette_and_no_other_colour(pages):
+    figures = sorted(SITE.glob("*/_images/*.svg"))
+    assert len(figures) > 3 * 30
+    for figure in figures:
+        drawn = re.sub(r"<style>svg\{.*?</style>", "", figure.read_text("utf-8"))
+        assert not HEX.search(drawn) and "var(--" in drawn, figure
+
+
+def test_the_course_s_own_style_is_small(pages):
+    """Before compression: 25 kB on the heaviest page, 14 on a chapter without pictures."""
+    sizes = {path.name: path.stat().st_size for path in SITE.glob("static/**/*.css")}
+    theme = (SITE / "static/book.css").read_text("utf-8")
+    own = len(theme) - theme.rindex(":root{--a:")
+    assert own <= 14_000
+    assert own + max(sizes["front.css"], 0) + sizes["who.css"] <= 25_000
+    assert sizes["book.css"] < 147_000
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("name", ["index", "layer_norm", "batch_norm", "group_instance_norm"])
+def test_pictures_run_and_no_script_stops_the_others(pages, served, tmp_path, name):
+    with chromium(tmp_path / "profile") as page:
+        page.ask("Runtime.enable")
+        page.open(f"{served}/fr/{name}.html")
+        page.value(
+            "document.querySelector('[data-picture]').previousElementSibling.scrollIntoView()"
+        )
+        page.wait("!!document.querySelector('.who [data-value]')")
+        assert not [e for e in page.events if e.get("method") == "Runtime.exceptionThrown"]

@@ -1,6 +1,7 @@
 """The site: what this course changes in Sphinx and its theme, as one Sphinx extension."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 from docutils import nodes
@@ -13,8 +14,10 @@ from sphinx.util.images import get_image_size
 
 from press import LANGUAGES
 
-from . import references
+from . import directives, references
+from .chapter import dress
 from .search import ChineseBigrams, FoldedFrench
+from .sidebar import sidebar
 
 HERE = Path(__file__).parent
 log = logging.getLogger(__name__)
@@ -65,17 +68,25 @@ def prompts() -> dict[str, str]:
 
 
 def tell_sides(body: str) -> str:
-    """Say in words where the right and the wrong lines of a diff begin: `book.css` shows them."""
+    """Say in words which lines of a diff are right and which wrong, in the place of - and +."""
     words = {"gd": _("right"), "gi": _("wrong")}
 
     def run(found: re.Match) -> str:
-        side, lines = found.groups()
-        return f'<span class="{side}" data-side="{words[side]}">{lines}'
+        side = found[1]
+        lines = re.findall(rf'<span class="{side}">[-+](.*?)</span>', found[0])
+        return f'<span class="{side}" data-side="{words[side]}">' + "\n".join(lines) + "</span>"
 
     def block(found: re.Match) -> str:
-        return re.sub(r'<span class="(gd|gi)">(.*\n?(?:<span class="\1">.*\n?)*)', run, found[0])
+        line = r'<span class="{}">[^<\n]*</span>\n?'
+        more = line.format(r"\1")
+        return re.sub(f"{line.format('(gd|gi)')}(?:{more})*", run, found[0])
 
     return re.sub(r'<div class="highlight-diff.*?</pre>', block, body, flags=re.DOTALL)
+
+
+def offer_sidebar(app: Sphinx, page: str, template: str, context: dict, doctree: object) -> None:
+    """Give the templates the sidebar, before the theme renders them to see which are empty."""
+    context["outline"] = partial(sidebar, page=page)
 
 
 def complete_page(
@@ -132,11 +143,14 @@ def sweep(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict:
     """Register all this with Sphinx."""
     references.register()
+    directives.setup(app)
     app.add_search_language(FoldedFrench)
     app.add_search_language(ChineseBigrams)
     app.connect("builder-inited", set_strings, priority=100)
+    app.connect("doctree-read", dress)
     app.connect("doctree-resolved", complete_images)
     app.connect("env-updated", rewrite_all_if_titles_changed)
+    app.connect("html-page-context", offer_sidebar, priority=100)
     app.connect("html-page-context", complete_page, priority=900)
     app.connect("build-finished", sweep)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

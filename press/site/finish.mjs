@@ -1,6 +1,6 @@
 // Finishes the built pages in one pass: formulas by KaTeX, one purged style sheet, one small icon font.
 // Reads a job from stdin: {pages: [[from, to, name]], styles: [file], scripts: [file], icons: file,
-// missing: name of a file that is not there, out: folder}
+// own: [[style sheet, name]], missing: name of a file that is not there, out: folder}
 import { createRequire } from "node:module";
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -9,9 +9,14 @@ const require = createRequire(join(process.cwd(), "package.json")); // what npm 
 const katex = require("katex");
 const { PurgeCSS } = require("purgecss");
 const subsetFont = require("subset-font");
+const { transform } = require("lightningcss");
 
 const job = JSON.parse(readFileSync(0, "utf8"));
 const errors = [];
+
+function minified(css, filename) {
+  return transform({ filename, code: Buffer.from(css), minify: true, errorRecovery: true }).code;
+}
 
 function write(file, content) {
   const data = Buffer.from(content);
@@ -23,14 +28,39 @@ function write(file, content) {
 const ENTITIES = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&amp;": "&" };
 const unescape = (html) => html.replace(/&(lt|gt|quot|#39|amp);/g, (entity) => ENTITIES[entity]);
 
+// μ and β shift, σ and γ scale: letters in formulas, names in code.
+const LETTERS = { μ: "shift", β: "shift", σ: "scale", γ: "scale" };
+const LETTER = /<(span class="mord mathnormal"( style="[^"]*")?|mi)>([μβσγ])(?=<\/)/g;
+const NAMES = {
+  shift: "mean mu running_mean beta bias",
+  scale: "var variance std sigma rms rstd running_var gamma weight",
+};
+const NAME = new RegExp(`(<span class="o">\\.</span>)?<span class="n">(${Object.values(NAMES).join(" ").replaceAll(" ", "|")})</span>`, "g");
+
+function colour(html, plain) {
+  return html.replace(LETTER, (whole, tag, style = "", letter) => {
+    if (plain.includes(letter)) return whole;
+    return tag === "mi" ? `<mi class="${LETTERS[letter]}">${letter}`
+      : `<span class="mord mathnormal ${LETTERS[letter]}"${style}>${letter}`;
+  });
+}
+
+function colourNames(html) {
+  return html.replace(NAME, (whole, dot, name) => {
+    const kind = NAMES.shift.split(" ").includes(name) ? "shift" : "scale";
+    return dot ? whole : `<span class="n ${kind}">${name}</span>`;
+  });
+}
+
 const rendered = new Map(); // the same formulas come back in every language
-function render(tex, displayMode) {
-  const key = displayMode + tex;
+function render(tex, displayMode, plain) {
+  const key = displayMode + plain + tex;
   if (!rendered.has(key)) {
     if (/\\begin\{(align|gather|equation|alignat)\}/.test(tex)) {
       throw new Error("would be numbered twice: write \\begin{aligned} inside $$ instead");
     }
-    rendered.set(key, katex.renderToString(tex, { displayMode, strict: "error", trust: false }));
+    const html = katex.renderToString(tex, { displayMode, strict: "error", trust: false });
+    rendered.set(key, colour(html, plain));
   }
   return rendered.get(key);
 }
@@ -58,10 +88,11 @@ function alignColumns(html) {
 }
 
 function renderPage(page, name) {
-  const html = alignColumns(nameAuthors(page, name));
+  const html = colourNames(alignColumns(nameAuthors(page, name)));
+  const plain = /<body[^>]* data-plain="([^"]*)"/.exec(html)?.[1] ?? ""; // letters that stay black
   return html.replace(MATH, (_, open = "", head, tag, delimiter, tex, mark = "") => {
     try {
-      const math = `${head}${render(unescape(tex), tag === "div")}</${tag}>`;
+      const math = `${head}${render(unescape(tex), tag === "div", plain)}</${tag}>`;
       const whole = `${open}${math}${mark}`;
       // or a mark could stand alone on a line; a long formula may break, and so its marks too
       return (open || mark) && tex.length < 40 ? `<span class="together">${whole}</span>` : whole;
@@ -76,9 +107,14 @@ function renderPage(page, name) {
 const INSIDE = "(?:(?!</p>).)*";
 const VAIN = new RegExp(`<p>${INSIDE}href="${job.missing}"${INSIDE}</p>`, "gs");
 
+const LOUD = /([{;\s](?:box-shadow|border[\w-]*|background[\w-]*|color|margin[\w-]*|padding[\w-]*)\s*:[^;}]*?)\s*!important/g;
+
 async function style(pages) {
   const words = new Set([...pages, ...scripts].flatMap((text) => text.match(/[\w-]+/g)));
-  const css = job.styles.map((file) => readFileSync(file, "utf8")).join("\n")
+  const files = job.styles.map((file) => readFileSync(file, "utf8"));
+  // ours wins over the theme's, however specific or important that is
+  const theme = files.slice(0, -1).join("\n").replace(LOUD, "$1");
+  const css = [`@layer theme{${theme}}`, files.at(-1)].join("\n")
     .replace(/@font-face\{[^}]*Font Awesome[^}]*\}/g, "") // replaced by ours, below
     .replace(/@import [^;]*;/g, "")
     .replace(/url\((?!["']?data:)[^)]*\)/g, "none") // Sphinx's bullets, which are not copied
@@ -104,7 +140,8 @@ async function assets(css) {
   const math = readFileSync(join(dist, "katex.min.css"), "utf8")
     .replace(/,url\([^)]*\.(woff|ttf)\) format\("[^"]*"\)/g, "");
   const iconFace = '@font-face{font-family:"Font Awesome 6 Free";font-weight:900;font-display:block;src:url(icons.woff2)}';
-  write(join(job.out, "book.css"), [iconFace, math, css].join("\n"));
+  write(join(job.out, "book.css"), minified([iconFace, math, css].join("\n"), "book.css"));
+  for (const [from, name] of job.own) write(join(job.out, name), minified(readFileSync(from, "utf8"), name));
 }
 
 const pages = job.pages.map(([from, , name]) => renderPage(readFileSync(from, "utf8").replace(VAIN, ""), name));

@@ -10,13 +10,14 @@ from press.translate import messages, translate
 
 WORD = re.compile(r"(?<![\w.])[A-Za-zÀ-ÿ]{3,}(?![\w.])")
 # the same in every language: values of Python, names of the field, of code, and of errors
-KEPT = set(
-    "True False None nan inf tensor torch dtype Array Torch normkit numba jit jax vmap eps ema "
-    "PyTorch Welford Kaiming LayerNorm BatchNorm GroupNorm InstanceNorm RMSNorm DyT Derf Identity "
-    "DeepNorm Peri Post Pre Norm OLMo post pre deep full MLP Transformer Scale PyTreeDef CustomNode "
-    "Missing softmax logits scores sigma dalpha dgamma dbeta affine batch norm normalised "
-    "KeyError TracerBoolConversionError UnexpectedTracerError train eval".split()
-)
+NAMES = """
+True False None nan inf tensor torch dtype Array Torch normkit numba jit jax vmap eps ema PyTorch
+Welford Kaiming LayerNorm BatchNorm GroupNorm InstanceNorm RMSNorm DyT Derf Identity DeepNorm Peri
+Post Pre Norm OLMo post pre deep full MLP Transformer Scale PyTreeDef CustomNode Missing softmax
+logits scores sigma dalpha dgamma dbeta affine batch norm KeyError TracerBoolConversionError
+UnexpectedTracerError train eval
+"""
+KEPT = set(NAMES.split())
 SPEAKS = re.compile(r"\bexcept\b|catch_warnings")  # such a cell prints what a library says
 UNSEEN = {"remove-cell", "remove-output", "prose"}
 TIMED = "cost"  # prints times

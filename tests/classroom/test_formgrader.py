@@ -7,14 +7,12 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import Request, urlopen
 
 import pytest
-import websocket
 from nbgrader.api import Gradebook
 
 from classroom import trial
-from press.printed import FLAGS, browser
+from tests.browser import Page, chromium, until
 
 ROOT = Path(__file__).parents[2]
 NAME = "layer_norm"
@@ -76,40 +74,16 @@ def grade(folder, *arguments):
     assert started(folder, "classroom.grade", NAME, *arguments).wait() == 0
 
 
-class Page:
-    """A page of a browser, which does what is asked over the DevTools protocol."""
+class Formgrader(Page):
+    """A page of Formgrader; what ran on it stands in `ran`."""
 
     def __init__(self, address):
-        self.socket = websocket.create_connection(address, timeout=60, suppress_origin=True)
-        self.number = 0
-        self.ask("Page.enable")
+        super().__init__(address)
         self.ask("Page.addScriptToEvaluateOnNewDocument", source="window.ran = []")
-
-    def ask(self, method, **given):
-        self.number += 1
-        self.socket.send(json.dumps({"id": self.number, "method": method, "params": given}))
-        while (came := json.loads(self.socket.recv())).get("id") != self.number:
-            pass
-        assert "error" not in came, came
-        return came["result"]
-
-    def value(self, script):
-        found = self.ask("Runtime.evaluate", expression=script, returnByValue=True)
-        assert "exceptionDetails" not in found, (script, found)
-        return found["result"].get("value")
-
-    def wait(self, script):
-        """Wait until something is true; return it."""
-        end = time.monotonic() + 30
-        while not (found := self.value(script)):
-            assert time.monotonic() < end, (script, self.value("document.body.innerText"))
-            time.sleep(0.05)
-        return found
 
     def open(self, address):
         """Load a page, its scripts and what they fetch."""
-        self.ask("Page.navigate", url=address)
-        self.wait(f"document.readyState == 'complete' && location.href == '{address}'")
+        super().open(address)
         self.wait("window.jQuery && !jQuery.active && !document.querySelector('.dataTables_empty')")
 
     def write(self, field, text):
@@ -126,37 +100,6 @@ class Page:
         self.value("window.saved = false; $(document).on('finished_saving', () => saved = true)")
         self.value(script + "; 0")
         self.wait("saved && !jQuery.active")
-
-
-@contextmanager
-def chromium(folder):
-    """A browser that reaches this machine alone, and has no memory."""
-    own = [f"--user-data-dir={folder}", "--remote-debugging-port=0"]
-    alone = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-    running = subprocess.Popen([browser(), *FLAGS, alone, *own], stderr=subprocess.DEVNULL)
-    try:
-        yield Page(until(lambda: new_page(folder)))
-    finally:
-        running.kill()
-        running.wait()
-
-
-def new_page(profile):
-    """Open an empty page in a browser; return where it listens."""
-    port = (profile / "DevToolsActivePort").read_text().split()[0]
-    with urlopen(Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")) as told:
-        return json.load(told)["webSocketDebuggerUrl"]
-
-
-def until(found):
-    """Ask until there is an answer."""
-    end = time.monotonic() + 30
-    while True:
-        try:
-            return found()
-        except (OSError, IndexError, StopIteration):
-            assert time.monotonic() < end
-            time.sleep(0.1)
 
 
 @contextmanager
@@ -193,7 +136,7 @@ def formgrader(course):
 
 @pytest.fixture
 def page(tmp_path):
-    with chromium(tmp_path / "profile") as page:
+    with chromium(tmp_path / "profile", Formgrader) as page:
         yield page
 
 

@@ -2,8 +2,10 @@
 
 import re
 
+import numpy as np
 import pytest
 from IPython.display import SVG
+from matplotlib.figure import Figure
 
 from normkit import plotting
 
@@ -61,3 +63,24 @@ def test_listing_leaves_docstrings_out():
     assert plotting.listing(documented, plain).data == (
         "```python\ndef documented(x):\n    return x\n\n\ndef plain(x):\n    return x\n```"
     )
+
+
+def test_statistics_stand_beside_rows_and_below_columns():
+    table, rows = np.array([[1, 3], [5, 7]]), np.array([[0, 0], [1, 1]])
+    for groups, at in ((rows, [(2.6, -0.5), (2.6, -1.5)]), (rows.T, [(0.5, -2.45), (1.5, -2.45)])):
+        axes = Figure().subplots()
+        plotting.statistics(axes, table, groups)
+        means = [
+            t for t in axes.texts if t.get_color() == plotting.SHIFT and "$" not in t.get_text()
+        ]
+        assert [tuple(t.get_position()) for t in means] == at
+    assert [t.get_text() for t in means] == ["3", "5"]
+
+
+def test_names_of_lines_stand_apart():
+    with plotting.draw(3, 2) as (_, axes):
+        for height in (0, 0.01, 1):
+            axes.plot([0, 1], [0, height], label=f"to {height}")
+        plotting.name_lines(axes)
+        heights = sorted(name.xy[1] for name in axes.texts)
+    assert min(np.diff(heights)) > 0.1

@@ -217,7 +217,7 @@ def test_the_book_s_own_strings_reach_the_page(site):
 @LANGS
 def test_downloads(site, lang):
     page = soup(site, lang)
-    notebooks = [page.select_one("a.download.btn"), page.select_one("article a.download")]
+    notebooks = [page.select_one("p.notebook a"), page.select_one("article a.download")]
     for link in notebooks:
         assert json.loads((site / lang / link["href"]).read_text())["nbformat"] == 4
     cells = json.loads((site / lang / notebooks[0]["href"]).read_text())["cells"]
@@ -302,16 +302,16 @@ def test_description_of_a_page_without_text():
     assert describe(None) == ""
 
 
-def test_the_sides_of_a_diff_are_told_where_they_begin():
-    def page(*lines):
-        words = {"gd": "-", "gi": "+", "w": " "}
-        spans = "\n".join(
-            f'<span class="{side}"{word}>{words[side]} a</span>' for side, word in lines
-        )
-        return f'<div class="highlight-diff notranslate"><pre><span></span>{spans}</pre></div>'
+def test_the_sides_of_a_diff_are_told_in_words():
+    def page(lines):
+        return f'<div class="highlight-diff notranslate"><pre><span></span>{lines}</pre></div>'
 
-    sides = ("gd", ""), ("gd", ""), ("gi", ""), ("w", ""), ("gd", "")
-    right, wrong = ' data-side="right"', ' data-side="wrong"'
-    told = ("gd", right), ("gd", ""), ("gi", wrong), ("w", ""), ("gd", right)
-    other = '<span class="gd">- not a diff</span>'
-    assert tell_sides(page(*sides) * 2 + other) == page(*told) * 2 + other
+    right, wrong = '<span class="gd">- a</span>\n', '<span class="gi">+ b</span>\n'
+    same, other = '<span class="w"> </span>c\n', '<span class="gd">- not a diff</span>'
+    told = (
+        '<span class="gd" data-side="right"> a\n a</span>'
+        '<span class="gi" data-side="wrong"> b</span>'
+        f'{same}<span class="gd" data-side="right"> a</span>'
+    )
+    sides = right + right + wrong + same + right
+    assert tell_sides(page(sides) * 2 + other) == page(told) * 2 + other

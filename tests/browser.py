@@ -1,0 +1,95 @@
+"""A browser for tests: Chromium, asked over the DevTools protocol."""
+
+import json
+import subprocess
+import threading
+import time
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from urllib.request import Request, urlopen
+
+import websocket
+
+from press.printed import FLAGS, browser
+
+
+class Page:
+    """A page of a browser, which does what is asked over the DevTools protocol."""
+
+    def __init__(self, address):
+        self.socket = websocket.create_connection(address, timeout=60, suppress_origin=True)
+        self.number = 0
+        self.events = []  # what came unasked: what the console said, what went wrong
+        self.ask("Page.enable")
+
+    def ask(self, method, **given):
+        self.number += 1
+        self.socket.send(json.dumps({"id": self.number, "method": method, "params": given}))
+        while (came := json.loads(self.socket.recv())).get("id") != self.number:
+            self.events.append(came)
+        assert "error" not in came, came
+        return came["result"]
+
+    def value(self, script):
+        found = self.ask("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in found, (script, found)
+        return found["result"].get("value")
+
+    def wait(self, script):
+        """Wait until something is true; return it."""
+        end = time.monotonic() + 30
+        while not (found := self.value(script)):
+            assert time.monotonic() < end, (script, self.value("document.body.innerText"))
+            time.sleep(0.05)
+        return found
+
+    def open(self, address):
+        """Load a page and its scripts."""
+        self.ask("Page.navigate", url=address)
+        self.wait(f"document.readyState == 'complete' && location.href == '{address}'")
+
+
+@contextmanager
+def chromium(folder, page=Page):
+    """A browser that reaches this machine alone, and has no memory."""
+    own = [f"--user-data-dir={folder}", "--remote-debugging-port=0"]
+    alone = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    running = subprocess.Popen([browser(), *FLAGS, alone, *own], stderr=subprocess.DEVNULL)
+    try:
+        yield page(until(lambda: _new_page(folder)))
+    finally:
+        running.kill()
+        running.wait()
+
+
+def _new_page(profile):
+    """Open an empty page in a browser; return where it listens."""
+    port = (profile / "DevToolsActivePort").read_text().split()[0]
+    with urlopen(Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")) as told:
+        return json.load(told)["webSocketDebuggerUrl"]
+
+
+def until(found):
+    """Ask until there is an answer."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return found()
+        except (OSError, IndexError, StopIteration):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def serving(folder):
+    """Serve a folder on this machine; yield its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
