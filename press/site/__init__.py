@@ -84,6 +84,13 @@ def tell_sides(body: str) -> str:
     return re.sub(r'<div class="highlight-diff.*?</pre>', block, body, flags=re.DOTALL)
 
 
+def spare_readers(body: str) -> str:
+    """Leave out what screen readers stumble over: empty heads of tables, roles given up."""
+    head = r"<thead>\s*<tr[^>]*>(?:\s*<th[^>]*>(?:<p></p>)?</th>)+\s*</tr>\s*</thead>\s*"
+    body = re.sub(head, "", body).replace(' role="doc-biblioentry"', "")
+    return body.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+
+
 def offer_sidebar(app: Sphinx, page: str, template: str, context: dict, doctree: object) -> None:
     """Give the templates the sidebar, before the theme renders them to see which are empty."""
     context["outline"] = partial(sidebar, page=page)
@@ -100,7 +107,7 @@ def complete_page(
         body = re.sub(f'(admonition-title">){theirs}s?(</p>)', rf"\1{ours}\2", body)
     # attributes give way to the style sheet where a phone is narrower; docutils' styles do not
     body = re.sub(r'style="width: (\d+)px; height: (\d+)px;"', r'width="\1" height="\2"', body)
-    body = tell_sides(body)
+    body = spare_readers(tell_sides(body))
     formula = _("Formula")
     scrolls = f'<div tabindex="0" role="group" aria-label="{formula}" class="math '
     context["body"] = body.replace('<div class="math ', scrolls)

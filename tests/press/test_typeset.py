@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup
 
 from press import LANGUAGES, PressError
 from press.printed import NAME
-from press.site import describe, tell_sides
+from press.site import describe, spare_readers, tell_sides
 from press.site.search import ChineseBigrams, FoldedFrench
 from press.typeset import Book, messages, print_site, typeset
 
@@ -300,6 +300,16 @@ def test_edits_failures_deletions_and_printing(tmp_path, monkeypatch):
 
 def test_description_of_a_page_without_text():
     assert describe(None) == ""
+
+
+def test_empty_heads_and_roles_given_up_are_left_out():
+    cell, body = '<th class="head"><p></p></th>', "<tbody><tr><td>1</td></tr></tbody>"
+    table = f'<table><thead>\n<tr class="row-odd">{cell}\n{cell}\n</tr>\n</thead>\n{body}</table>'
+    assert spare_readers(table) == f"<table>{body}</table>"
+    named = table.replace("<p></p>", "<p>n</p>", 1)
+    assert spare_readers(named) == named
+    entry = '<div role="list" class="citation-list"><div class="citation" role="doc-biblioentry">'
+    assert spare_readers(entry) == '<div class="citation-list"><div class="citation">'
 
 
 def test_the_sides_of_a_diff_are_told_in_words():
