@@ -86,8 +86,9 @@ def tell_sides(body: str) -> str:
 
 def spare_readers(body: str) -> str:
     """Leave out what screen readers stumble over: empty heads of tables, roles given up."""
-    head = r"<thead>\s*<tr[^>]*>(?:\s*<th[^>]*>(?:<p></p>)?</th>)+\s*</tr>\s*</thead>\s*"
-    body = re.sub(head, "", body).replace(' role="doc-biblioentry"', "")
+    empty = r"<th[^>]*>\s*(?:<p>\s*</p>\s*)?</th>"
+    body = re.sub(rf"<thead>\s*<tr[^>]*>(?:\s*{empty})+\s*</tr>\s*</thead>\s*", "", body)
+    body = re.sub(empty, '<td class="head"></td>', body).replace(' role="doc-biblioentry"', "")
     return body.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
 
 

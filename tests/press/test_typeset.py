@@ -307,7 +307,7 @@ def test_empty_heads_and_roles_given_up_are_left_out():
     table = f'<table><thead>\n<tr class="row-odd">{cell}\n{cell}\n</tr>\n</thead>\n{body}</table>'
     assert spare_readers(table) == f"<table>{body}</table>"
     named = table.replace("<p></p>", "<p>n</p>", 1)
-    assert spare_readers(named) == named
+    assert spare_readers(named) == named.replace(cell, '<td class="head"></td>')
     entry = '<div role="list" class="citation-list"><div class="citation" role="doc-biblioentry">'
     assert spare_readers(entry) == '<div class="citation-list"><div class="citation">'
 
