@@ -143,7 +143,7 @@ def _rule(message: str, translation: str) -> _Rule:
     (whole,) = ours
     word = _alone(_spoken(whole))
     if " " not in whole:  # one word may be part of a sentence that a library says
-        word = rf"(?<![^\W\d_] ){word}|{word}(?=  |$)"
+        word = rf"(?<![^\W\d_] ){word}|{word}(?=  )"
     # columns are made of spaces that are not the literal's own
     before, after = ("" if whole[end] == " " else " *" for end in (0, -1))
     pattern = rf"(?P<before>{before})(?P<word>{word})(?P<after>{after})"

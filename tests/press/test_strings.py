@@ -97,6 +97,9 @@ def test_a_name_of_several_words_stands_before_a_number():
 def test_what_a_library_says_is_left_alone():
     said = "Expected more than 1 value when training, got 1"
     assert strings.said(said, {"training": "entraînement"}) == said
+    assert strings.said("Attempted to use old state\n", {"state": "état"}) == (
+        "Attempted to use old state\n"
+    )
 
 
 @pytest.mark.parametrize(
