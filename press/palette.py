@@ -37,8 +37,7 @@ def paint(svg: str) -> str:
         return f"var(--{name})" if name else found[0]
 
     body = re.sub(r"#[0-9a-fA-F]{6}\b", variable, svg)
-    rules = (_rule(theme, used) for theme in THEMES)
-    light, dark = rules
+    light, dark = (_rule(theme, used) for theme in THEMES)
     style = f"<style>{light}@media screen and (prefers-color-scheme: dark){{{dark}}}</style>"
     return re.sub(r"(<svg\b[^>]*>)", lambda found: found[1] + style, body, count=1)
 

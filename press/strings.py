@@ -12,9 +12,9 @@ from normkit.messages import columns
 from press.blocks import Block, Turn
 from press.code import WORD, offset
 from press.figures import TEXT
+from press.markup import CODE_FIELD as FIELD
 
 PYTHON = "3.12"  # parso's grammar, of any Python that runs it
-FIELD = re.compile(r"\{[^{}]*\}")  # of an f-string
 OPENING = re.compile(r"([fF]?)([\"'])")  # neither raw nor of several lines
 QUOTED = re.compile(r"(['\"])(.*?)\1")
 SVG = "image/svg+xml"

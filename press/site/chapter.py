@@ -58,7 +58,5 @@ def open_chapter(chapter: nodes.Element) -> None:
 
 def is_only(node: nodes.Node, kind: type[nodes.Node]) -> bool:
     """Whether a paragraph is one node of a kind, but for the empty texts that MyST leaves."""
-    content = [
-        child for child in node.children if not isinstance(child, nodes.Text) or child.astext()
-    ]
-    return isinstance(node, nodes.paragraph) and list(map(type, content)) == [kind]
+    content = [type(child) for child in node.children if child.astext()]
+    return isinstance(node, nodes.paragraph) and content == [kind]
