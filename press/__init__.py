@@ -1,5 +1,6 @@
 """The press: runs the pages, translates them and typesets the site and the exercises."""
 
+import os
 import sys
 from typing import NamedTuple
 
@@ -22,16 +23,27 @@ def report(who: str, what: str) -> None:
     sys.stdout.flush()
 
 
+def book() -> str:
+    """The address of the site, or nothing where it does not know its own."""
+    return os.environ.get("NORMKIT_BOOK", "").rstrip("/")
+
+
+def address(lang: str, page: str) -> str:
+    """Where a page is read, or nothing."""
+    return f"{book()}/{lang}/{page}.html" if book() else ""
+
+
 class Language(NamedTuple):
     """A language of the course: what readers, Sphinx (and Babel) and browsers call it."""
 
     name: str
     sphinx: str
     html: str
+    locale: str  # of Open Graph
 
 
 LANGUAGES = {  # the first is the source
-    "en": Language("English", "en", "en"),
-    "fr": Language("Français", "fr", "fr"),
-    "zh": Language("中文", "zh_CN", "zh-Hans"),
+    "en": Language("English", "en", "en", "en_GB"),
+    "fr": Language("Français", "fr", "fr", "fr_FR"),
+    "zh": Language("中文", "zh_CN", "zh-Hans", "zh_CN"),
 }

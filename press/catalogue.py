@@ -80,7 +80,7 @@ def update(language: str, domain: str, entries: Iterable[Entry], folder: Path = 
     body = BytesIO(HEADER)
     body.seek(0, SEEK_END)
     write_po(body, catalogue, width=100, no_location=True, omit_header=True, ignore_obsolete=True)
-    write(_path(language, domain, folder), body.getvalue())
+    write(path_of(language, domain, folder), body.getvalue())
 
 
 def check(
@@ -102,7 +102,7 @@ def check(
     known = [str(message.id) for message in catalogue if message.id]
     for text in [*known, *map(str, catalogue.obsolete)]:
         if text not in wanted:
-            shown = Entry(text, "", _path(language, domain, folder).as_posix(), 0)
+            shown = Entry(text, "", path_of(language, domain, folder).as_posix(), 0)
             yield f"{language}: {shown}: obsolete (run `make messages`)"
 
 
@@ -120,7 +120,7 @@ def _finished(message: Message) -> bool:
 
 
 def _read(language: str, domain: str, folder: Path) -> Catalog:
-    path = _path(language, domain, folder)
+    path = path_of(language, domain, folder)
     if not path.exists():
         return Catalog(locale=LANGUAGES[language].sphinx, charset="utf-8")
     with path.open("rb") as file:
@@ -132,5 +132,6 @@ def _read(language: str, domain: str, folder: Path) -> Catalog:
             raise PressError(f"{path}: not a catalogue: {error}") from error
 
 
-def _path(language: str, domain: str, folder: Path) -> Path:
+def path_of(language: str, domain: str, folder: Path = LOCALE) -> Path:
+    """Return where a catalogue lies."""
     return folder / language / f"{domain}.po"

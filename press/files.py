@@ -1,8 +1,14 @@
 """Files: written only where they change, so that whatever reads them reads no more than it must."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 def write(path: Path, content: bytes) -> bool:
@@ -36,3 +42,13 @@ def digest(paths: Iterable[Path], *more: str) -> str:
     for path in sorted(paths):
         total.update(f"\0{path.as_posix()}\0".encode() + path.read_bytes())
     return total.hexdigest()
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Let one process at a time do what follows, where the system can lock files."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as held:
+        if fcntl is not None:
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield

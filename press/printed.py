@@ -9,10 +9,9 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote, urljoin, urlparse
 
 import jinja2
 import yaml
@@ -20,12 +19,17 @@ from bs4 import BeautifulSoup, Tag
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import NameObject, TextStringObject
 
-from press import LANGUAGES, PressError, report
+from press import LANGUAGES, PressError, book, report
 from press.contents import chapters
 from press.files import write
 from press.site import HERE as SITE
 
+Part = tuple[str, list[str]]  # a caption and names of pages
 NAME = "normalisation.pdf"
+HOME = "index"  # the front page of the site; on paper, the cover
+TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(SITE / "templates"), autoescape=True, trim_blocks=True
+)
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 PLACES = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
@@ -36,9 +40,11 @@ FLAGS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 PRINTS = ["--no-pdf-header-footer", "--generate-pdf-document-outline"]
-ELSEWHERE = "https://elsewhere.invalid/#"  # begins a link to another page, until they are bound
-# what only a screen can do, and figures' code, which a screen folds away
-SCREEN = "a.headerlink, button, script, details.hide, .sd-tab-set > input, template, .glyph"
+ELSEWHERE = "https://elsewhere.invalid/#"  # begins a link to the other file, until they are bound
+# what only a screen can do or speak, and figures' code, which a screen folds away
+SCREEN = """
+.katex-mathml, a.headerlink, button, script, details.hide, .sd-tab-set > input, template, .glyph
+"""
 
 
 def browser() -> str | None:
@@ -51,52 +57,66 @@ def browser() -> str | None:
 def print_book(lang: str, title: str, contents: Path, site: Path, build: Path) -> Path:
     """Print the pages of a language as one file, unless they are as before; return it.
 
-    Each page is printed by itself: for the whole book at once, Chromium takes five gigabytes.
+    The contents come last, when it is known on which sheet each page begins.
     """
-    files, count = [], 0
-    for name, page in one_by_one(lang, title, contents, site):
-        source = build / "print" / f"{name}.html"
-        files.append(source.with_suffix(".pdf"))
-        if write(source, page(count).encode()) or not files[-1].exists():
-            files[-1].unlink(missing_ok=True)
-            report(lang, f"printing {name}")
-            _print(source, files[-1])
-        count += len(PdfReader(files[-1]).pages)
-    write(build / NAME, bind(files, title))
+    parts = list(_parts(yaml.safe_load(contents.read_text("utf-8"))))
+    articles = collect(lang, parts, site)
+    whole = _render("print.html", lang, title, site, {"pages": articles})
+    pages = _printed(lang, build / "print/pages.html", whole)
+    cover = _cover(lang, title, parts, site, articles, _starts(pages))
+    front = _printed(lang, build / "print/cover.html", cover)
+    write(build / NAME, bind([front, pages], title))
     return build / NAME
 
 
-def one_by_one(
-    lang: str, title: str, contents: Path, site: Path
-) -> Iterable[tuple[str, Callable[[int], str]]]:
-    """Yield each finished page of a language, in the order of the contents: its name, its HTML.
+def _printed(lang: str, source: Path, html: str) -> Path:
+    """Print a file, unless it is as it was."""
+    file = source.with_suffix(".pdf")
+    if write(source, html.encode()) or not file.exists():
+        file.unlink(missing_ok=True)
+        report(lang, f"printing {source.stem}")
+        _print(source, file)
+    return file
 
-    The HTML depends on how many sheets come before it.
-    """
-    parts = list(_parts(yaml.safe_load(contents.read_text("utf-8"))))
+
+def collect(lang: str, parts: list[Part], site: Path) -> dict[str, Tag]:
+    """Return the finished pages of a language in the order of the contents, linked as one."""
     pages = {name: _article(site / lang, name) for _caption, names in parts for name in names}
     for page in pages.values():
-        _bring_together(page, pages, site / lang)
-    template = jinja2.Template((SITE / "templates/print.html").read_text("utf-8"), autoescape=True)
-    told = {
-        "language": LANGUAGES[lang].html,
-        "title": title,
-        "styles": [(site / "static/book.css").as_uri(), (SITE / "static/print.css").as_uri()],
-        "parts": parts,
-        "titles": {name: page.select("h1")[0].get_text() for name, page in pages.items()},
-        "elsewhere": ELSEWHERE,
-    }
-    wanted = {
-        str(a["href"]) for page in pages.values() for a in page.select(f'a[href^="{ELSEWHERE}"]')
-    }
-    places = sorted({*pages, *(href.removeprefix(ELSEWHERE) for href in wanted)})
-    for name, page in pages.items():
-        own = [place for place in places if place.split("--")[0] == name]
-        yield name, partial(_render, template, told | {"page": page, "places": own})
+        _bring_together(page, pages, lang, site / lang)
+    return pages
 
 
-def _render(template: jinja2.Template, told: dict[str, object], before: int) -> str:
-    return template.render(told, before=before)
+def _starts(file: Path) -> dict[str, int]:
+    """The sheet on which each place of a printed file lies, from 1."""
+    printed = PdfReader(file)
+    places = printed.named_destinations
+    found = {name: printed.get_destination_page_number(place) for name, place in places.items()}
+    return {name.lstrip("/"): number + 1 for name, number in found.items() if number is not None}
+
+
+def _cover(
+    lang: str,
+    title: str,
+    parts: list[Part],
+    site: Path,
+    articles: Mapping[str, Tag],
+    starts: Mapping[str, int],
+) -> str:
+    """The title, and the contents with the number of the sheet on which each page begins."""
+    titles = {name: page.select("h1")[0].get_text() for name, page in articles.items()}
+    shown = [(part, [(n, titles[n], starts[n]) for n in names]) for part, names in parts]
+    page = BeautifulSoup((site / lang / f"{HOME}.html").read_text("utf-8"), "html.parser")
+    footer = page.select_one(".bd-footer-content")
+    told = {"parts": shown, "elsewhere": ELSEWHERE, "address": book(), "footer": footer}
+    return _render("cover.html", lang, title, site, told)
+
+
+def _render(name: str, lang: str, title: str, site: Path, told: Mapping[str, object]) -> str:
+    styles = [(site / "static/book.css").as_uri(), (SITE / "static/print.css").as_uri()]
+    template = TEMPLATES.get_template(name)
+    common = {"language": LANGUAGES[lang].html, "title": title, "styles": styles}
+    return template.render({**common, **told})
 
 
 def bind(files: Iterable[Path], title: str) -> bytes:
@@ -115,10 +135,11 @@ def bind(files: Iterable[Path], title: str) -> bytes:
     return bound.getvalue()
 
 
-def _parts(contents: dict) -> Iterable[tuple[str, list[str]]]:
-    yield "", [contents["root"]]
+def _parts(contents: dict) -> Iterable[Part]:
+    """The parts of the book, each with its pages; mistakes are looked up on the site."""
     for part in contents.get("parts", []):
-        yield part["caption"], [chapter["file"] for chapter in chapters(part)]
+        names = [chapter["file"] for chapter in chapters(part)]
+        yield part["caption"], [name for name in names if not name.startswith("mistakes_")]
 
 
 def _article(folder: Path, name: str) -> Tag:
@@ -129,13 +150,15 @@ def _article(folder: Path, name: str) -> Tag:
         raise PressError(f"{folder / name}.html has no article.bd-article: has the theme changed?")
     for useless in article.select(SCREEN):
         useless.decompose()
+    for term in article.select("a.term"):
+        term.unwrap()
     for element in article.select("[id]"):
         element["id"] = _place(name, str(element["id"]))
     article["id"] = name
     return article
 
 
-def _bring_together(article: Tag, pages: dict[str, Tag], folder: Path) -> None:
+def _bring_together(article: Tag, pages: dict[str, Tag], lang: str, folder: Path) -> None:
     """Let links and images lead where they led on the site."""
     for details in article.select("details"):
         details["open"] = ""
@@ -148,11 +171,12 @@ def _bring_together(article: Tag, pages: dict[str, Tag], folder: Path) -> None:
         if url.scheme:
             continue
         page = unquote(url.path).removesuffix(".html") or article["id"]
-        if page not in pages:  # a file of the site: a notebook, a program
-            link.name, link.attrs = "span", {}
+        if page in {*pages, HOME}:
+            link["href"] = (ELSEWHERE if page == HOME else "#") + _place(page, url.fragment)
+        elif book():  # a mistake, a notebook, a program: on the site
+            link["href"] = urljoin(f"{book()}/{lang}/", str(link["href"]))
         else:
-            here = page == article["id"]
-            link["href"] = ("#" if here else ELSEWHERE) + _place(page, url.fragment)
+            link.name, link.attrs = "span", {}
 
 
 def _place(page: str, anchor: str) -> str:

@@ -110,12 +110,16 @@ def execute(notebooks: dict[Path, NotebookNode], what: str) -> Iterable[tuple[Pa
             pool.submit(single_nb_execution, nb, str(path.parent), TIMEOUT, False, **CLIENT): path
             for path, nb in notebooks.items()
         }
+        failures = []  # told at the end: what runs meanwhile is kept
         for job in as_completed(jobs):
             bar.set_postfix_str(jobs[job].stem)
             bar.update()
             if job.result().err or _complaint(job.result().nb):
-                raise PressError(_complaint(job.result().nb) or _failure(job.result()))
-            yield jobs[job], job.result().nb
+                failures.append(_complaint(job.result().nb) or _failure(job.result()))
+            else:
+                yield jobs[job], job.result().nb
+    if failures:
+        raise PressError("\n\n".join(failures))
 
 
 def _failure(result: ExecutionResult) -> str:

@@ -6,22 +6,24 @@ from pathlib import Path
 
 import nbformat
 import yaml
+from joblib import Memory
 from nbformat import NotebookNode
 
-from press import LANGUAGES, PressError, code, sources
-from press.catalogue import load
+from press import LANGUAGES, PressError, code, sources, terms
+from press.catalogue import load, path_of
 from press.contents import chapters
-from press.files import mirror, under
+from press.files import digest, mirror, under
+from press.headings import addresses
+from press.made import EXERCISES
 from press.numbers import localise
 from press.packs import build_wheel, packs
 from press.palette import paint
 from press.site.readme import readme
 from press.strings import SVG
-from press.terms import PLACE, table
 from press.translate import translate
 
 STAGE = Path("_build/stage")
-EXERCISES = Path("exercises")
+KEPT = Memory(Path("_build/translated"), verbose=0)  # what translations and the press made of pages
 WHEEL = "normkit-VERSION-py3-none-any.whl"  # its name on the pages
 
 
@@ -48,6 +50,7 @@ def stage(
     wheel = build_wheel()
     for language, target in stages.items():
         mirror(_files(pages, language, wheel), target, under(target))
+    KEPT.reduce_size(items_limit=500)
     return stages
 
 
@@ -73,10 +76,21 @@ def _files(pages: Mapping[str, NotebookNode], language: str, wheel: Path) -> dic
 
 
 def _in_language(notebook: NotebookNode, language: str, *domains: str) -> NotebookNode:
+    """The notebook in a language; kept, since few of them change from one build to the next."""
+    catalogues = [path for domain in domains if (path := path_of(language, domain)).exists()]
+    press = Path(__file__).parent.glob("*.py")
+    inputs = digest([*catalogues, *press, terms.FILE], nbformat.writes(notebook))
+    return nbformat.from_dict(_translated(notebook, language, domains, inputs))
+
+
+@KEPT.cache(ignore=["notebook"])
+def _translated(
+    notebook: NotebookNode, language: str, domains: tuple[str, ...], inputs: str
+) -> NotebookNode:
     translated = translate(notebook, load(language, *domains))
     for cell in translated.cells:
-        if cell.cell_type == "markdown" and PLACE in cell.source:
-            cell.source = cell.source.replace(PLACE, table(language))
+        if cell.cell_type == "markdown" and terms.PLACE in cell.source:
+            cell.source = cell.source.replace(terms.PLACE, terms.table(language))
     localise(translated, language)
     for cell in translated.cells:
         for output in cell.get("outputs", []):
@@ -84,6 +98,7 @@ def _in_language(notebook: NotebookNode, language: str, *domains: str) -> Notebo
                 output.data[SVG] = paint(output.data[SVG])
     del translated.metadata["path"]
     translated.metadata.language = language
+    translated.metadata.addresses = addresses(notebook)
     return translated
 
 

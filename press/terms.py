@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,9 @@ NAMES = {"en": "English", "fr": "Français", "zh": "中文"}
 TAGS = {"en": "en", "fr": "fr", "zh": "zh-Hans"}
 MEANING = {"en": "Meaning", "fr": "Sens", "zh": "含义"}
 ALSO = {"en": " (also {})", "fr": " (aussi {})", "zh": "（又称 {}）"}
+NOTE = re.compile(r"\$.*?\$|\([^()]+\)")
+HYPHENED = re.compile(r"[A-Za-zÀ-ÿ]+(?:-[A-Za-zÀ-ÿ]+)+")
+SEPARATOR = re.compile("[,、（）]")
 HIGH = re.compile(r" (?=[;:!?%])")  # French: a narrow no-break space
 
 
@@ -25,16 +28,24 @@ class Term:
     name: Mapping[str, str]
     also: Mapping[str, str]
     meaning: Mapping[str, str]
+    common: bool  # its words are not marked in the text of pages
+
+    @property
+    def id(self) -> str:
+        """Its address in the glossary, the same in every language."""
+        words = re.sub(r"\$.*?\$", "", self.name["en"].casefold())
+        return "term-" + re.sub(r"[^a-z0-9]+", "-", words).strip("-")
 
 
 @cache
 def terms(file: Path = FILE) -> list[Term]:
     """Read the table: in each line the three terms, with synonyms, and the three meanings."""
     lines = (line for line in file.read_text("utf-8").splitlines() if line and line[0] != "#")
-    return [_term(*(part.strip() for part in line.split(" | "))) for line in lines]
+    return [_term(line.removeprefix("- ").split(" | "), line[:2] == "- ") for line in lines]
 
 
-def _term(*parts: str) -> Term:
+def _term(line: Sequence[str], common: bool) -> Term:
+    parts = [part.strip() for part in line]
     named, meant = parts[: len(LANGUAGES)], parts[len(LANGUAGES) :]
     pairs = [part.partition(" = ") for part in named]
     return Term(
@@ -44,7 +55,19 @@ def _term(*parts: str) -> Term:
             language: HIGH.sub("\N{NARROW NO-BREAK SPACE}", text) if language == "fr" else text
             for language, text in zip(LANGUAGES, meant, strict=True)
         },
+        common,
     )
+
+
+def synonyms() -> list[list[str]]:
+    """The names of each term in all languages, with what else readers search for."""
+    return [_names(*term.name.values(), *term.also.values()) for term in terms()]
+
+
+def _names(*written: str) -> list[str]:
+    """The names in what is written: "kernel (of a GPU)", "Pre-Norm（前置归一化）", "a, b"."""
+    plain = (NOTE.sub("", text) for text in written)
+    return sorted({name.strip() for text in plain for name in SEPARATOR.split(text)} - {""})
 
 
 def table(language: str) -> str:
@@ -53,13 +76,21 @@ def table(language: str) -> str:
     heads = [*(f"[{NAMES[of]}]{{.language-{TAGS[of]}}}" for of in order), MEANING[language]]
     rows = [heads, ["---"] * len(heads)]
     for term in sorted(terms(), key=lambda term: place(term.name[language], language)):
-        cells = [f"[{term.name[of]}]{{.language-{TAGS[of]}}}" for of in order]
+        cells = [f"[{_whole(term.name[of])}]{{.language-{TAGS[of]}}}" for of in order]
+        cells[0] = re.sub(r"{(?=[^{]*$)", f"{{#{term.id} ", cells[0])
         if also := term.also[language]:
             cells[0] += (
-                ALSO[language].format(also).replace("称 ", "称 " if also[0].isascii() else "称")
+                ALSO[language]
+                .format(_whole(also))
+                .replace("称 ", "称 " if also[0].isascii() else "称")
             )
         rows.append([*cells, term.meaning[language]])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _whole(words: str) -> str:
+    """Words that do not break at a hyphen: mini-batch."""
+    return HYPHENED.sub(r"[\g<0>]{.together}", words)
 
 
 def place(name: str, language: str) -> tuple[bool, object]:

@@ -18,14 +18,22 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 
 from normkit import __version__
-from press import LANGUAGES, PressError, report
+from press import LANGUAGES, PressError, address, book, report, terms
 from press.files import digest, under, write
 from press.finish import Edition, finish
 from press.printed import NAME, print_book
 from press.site import HERE as SITE
+from press.site.readme import missing, note
 
 ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "_config.yml"
+# what makes pages in Sphinx; the rest only finishes them
+SPHINX = [
+    *SITE.glob("*.py"),
+    *under(SITE / "templates"),
+    Path(__file__),
+    ROOT / "press/__init__.py",
+]
 
 
 def typeset(
@@ -35,13 +43,14 @@ def typeset(
 
     What was printed of a site that changed is removed.
     """
-    house = digest([*under(SITE), *Path(__file__).parent.glob("*.py"), CONFIG], *versions())
+    house = digest([*SPHINX, CONFIG], *versions())
     books = [Book(lang, stages, strings(lang), build / lang, house) for lang in stages]
     with ThreadPoolExecutor(len(books)) as pool:
         failures = [failure for failure in pool.map(Book.build, books) if failure]
     if failures:  # the source comes first: its translations only repeat it
         raise PressError(failures[0])
-    stamp = digest([], *(book.stamp for book in books), str(site.absolute()))
+    ours = [*under(SITE), *Path(__file__).parent.glob("*.py"), terms.FILE]
+    stamp = digest(ours, *(book.stamp for book in books), str(site.absolute()))
     done = build / "finished"
     same = (site / "index.html").exists() and done.exists() and done.read_text() == stamp
     if not same:
@@ -62,7 +71,7 @@ def print_site(books: Iterable["Book"], site: Path) -> None:
 
 
 def _editions(books: Iterable["Book"]) -> dict[str, Edition]:
-    return {book.lang: Edition(book.title, book.html) for book in books}
+    return {b.lang: Edition(b.title, b.html, b.how, b.missing) for b in books}
 
 
 def messages() -> Iterable[tuple[str, int, str]]:
@@ -89,6 +98,9 @@ class Book:
         self.lang, self.stage, self.folder = lang, stages[lang].absolute(), folder.absolute()
         self.html = self.folder / "_build/html"
         self.catalogue = {m: say(m) for _file, _line, m in messages() if say(m) != m}
+        wheel = next(self.stage.glob("*.whl")).name
+        self.how = note(wheel, address(lang, "exercises"), say)
+        self.missing = missing(say)
         self.title = say(yaml.safe_load(CONFIG.read_text())["title"])
         self.config = yaml.safe_dump(self.configure(say, list(stages)), allow_unicode=True)
         self.house = digest([], house, self.config, json.dumps(self.catalogue))
@@ -112,6 +124,7 @@ class Book:
                     "languages": {code: LANGUAGES[code]._asdict() for code in languages},
                     "version": __version__,
                     "date": revised(),
+                    "book": book(),
                     "source": os.environ.get("NORMKIT_SOURCE", "").rstrip("/"),
                 }
             },

@@ -4,14 +4,19 @@ import json
 import subprocess
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from urllib.request import Request, urlopen
 
 import websocket
 
+from press.finish import NODE, install
 from press.printed import FLAGS, browser
+
+
+class Left(Exception):
+    """The page was left for another before it could answer."""
 
 
 class Page:
@@ -28,7 +33,8 @@ class Page:
         self.socket.send(json.dumps({"id": self.number, "method": method, "params": given}))
         while (came := json.loads(self.socket.recv())).get("id") != self.number:
             self.events.append(came)
-        assert "error" not in came, came
+        if "error" in came:
+            raise (Left if "navigated" in came["error"]["message"] else AssertionError)(came)
         return came["result"]
 
     def value(self, script):
@@ -37,12 +43,26 @@ class Page:
         return found["result"].get("value")
 
     def wait(self, script):
-        """Wait until something is true; return it."""
+        """Wait until something is true, on this page or the next; return it."""
         end = time.monotonic() + 30
-        while not (found := self.value(script)):
-            assert time.monotonic() < end, (script, self.value("document.body.innerText"))
+        while True:
+            with suppress(Left):
+                if found := self.value(script):
+                    return found
+                assert time.monotonic() < end, (script, self.value("document.body.innerText"))
             time.sleep(0.05)
-        return found
+
+    def axe(self, place="document", options="{}"):
+        """What axe finds wrong in a part of the page: rules and elements."""
+        install(NODE, for_tests=True)
+        script = (NODE / "node_modules/axe-core/axe.min.js").read_text("utf-8")
+        self.value(f"if (!window.axe) {{ {script} }}")
+        told = "found => found.violations.map(v => [v.id, v.nodes.map(n => n.html.slice(0, 120))])"
+        expression = f"axe.run({place}, {options}).then({told})"
+        found = self.ask(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
+        return found["result"]["value"]
 
     def open(self, address):
         """Load a page and its scripts."""

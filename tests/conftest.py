@@ -6,6 +6,7 @@ import subprocess
 from collections import Counter, defaultdict
 from functools import cache
 from glob import glob
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,10 @@ def bubblewrap() -> bool:
     return bool(found) and subprocess.run(command, capture_output=True).returncode == 0
 
 
+def java() -> bool:
+    return shutil.which("java") is not None
+
+
 def postgresql() -> bool:
     return _postgres("initdb") is not None
 
@@ -38,10 +43,22 @@ def _postgres(program: str) -> str | None:
     return shutil.which(program, path=os.pathsep.join(places))
 
 
+@pytest.fixture(scope="session")
+def built():
+    """The real site, built by one worker while the others wait."""
+    from press.commands import SITE, site
+    from press.files import alone
+
+    with alone(Path("_build/site.lock")):
+        site()
+    return SITE
+
+
 # What `@pytest.mark.needs` may name: whether it is here, and what installs it on Debian.
 PARTS = {
     "chromium": (chromium, "apt-get install chromium fonts-noto-cjk"),
     "bubblewrap": (bubblewrap, "apt-get install bubblewrap"),
+    "java": (java, "apt-get install default-jre-headless"),
     "postgresql": (postgresql, "apt-get install postgresql"),
 }
 MISSING = "needs "  # begins the reason of each skip of ours

@@ -18,7 +18,7 @@ from normkit.tutor.wording import NUMBERS, compared, telling
 
 FENCE = "```"
 BETWEEN = "\u00a0· "  # links: no line begins with the dot
-PAGE, ENTRIES, WILD = N_("page"), N_("entries"), N_("in the wild")
+WILD = N_("in the wild")
 READ = N_("{doc}`The page of mistakes <mistakes>` says how to read an entry.")
 SHARED = N_("These programs can also carry mistakes whose entries are on other pages:")
 FORMER = {  # entries that are now a part of another, by the labels that they had
@@ -49,7 +49,7 @@ def _worded_for(mistake: Mistake) -> str:
 
 
 def index(*names: str) -> str:
-    """The pages of assignments with the numbers of their entries; then all entries by name.
+    """The pages of assignments, each a fold with the number of its entries and their names.
 
     Each name has the id of its entry, whose place was on this page before the others were made.
     """
@@ -57,10 +57,12 @@ def index(*names: str) -> str:
     every = pages()
     if left := every.keys() - home.keys():
         raise ValueError(f"The index must have all pages; left out: {', '.join(sorted(left))}.")
-    rows = [f"| {{doc}}`{page}` | {len(every[page])} |" for page in home]
-    lists = [f"{{doc}}`{page}`\n\n{BETWEEN.join(map(_led_to, every[page]))}" for page in home]
-    head = [f"| {PAGE} | {ENTRIES} |", "|---|---|"]
-    return "\n\n".join(["\n".join([*head, *rows]), *lists])
+    return "\n\n".join(_family(page, every[page]) for page in home)
+
+
+def _family(page: str, mistakes: list[Mistake]) -> str:
+    names = BETWEEN.join(map(_led_to, mistakes))
+    return f":::{{dropdown}} {{doc}}`{page}` · {len(mistakes)}\n{names}\n:::"
 
 
 def _led_to(mistake: Mistake) -> str:

@@ -1,6 +1,8 @@
 """The site: what this course changes in Sphinx and its theme, as one Sphinx extension."""
 
+import json
 import re
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,19 +17,26 @@ from sphinx.util.images import get_image_size
 from press import LANGUAGES
 
 from . import directives, references
-from .chapter import dress
-from .search import ChineseBigrams, FoldedFrench
+from .chapter import dress, fold_entries
 from .sidebar import sidebar
 
 HERE = Path(__file__).parent
+LICENSE = "https://creativecommons.org/licenses/by/4.0/"
+SHEET = (HERE / "templates/glyphs.html").read_text("utf-8")
+GLYPHS = re.findall(r'(?:\b(?:table|lines)\("|symbol id="glyph-)(\w+)"', SHEET)  # names
 log = logging.getLogger(__name__)
 
 
 def set_strings(app: Sphinx) -> None:
-    """Set the strings that extensions and themes take from the configuration."""
+    """Set the strings that extensions and themes take from the configuration; index nothing."""
     if isinstance(app.builder, StandaloneHTMLBuilder):
-        app.builder.theme_options["search_bar_text"] = str(_("Search the course"))
+        app.builder.search = False  # the search is the site's own
         app.builder.theme_options["toc_title"] = str(_("On this page"))
+
+
+def add_search(app: Sphinx) -> Iterator[tuple[str, dict, str]]:
+    """The page of the search, whose title Sphinx does not know."""
+    yield "search", {"title": str(_("Search the course"))}, "search.html"
 
 
 def theirs() -> list[str]:
@@ -46,13 +55,28 @@ def theirs() -> list[str]:
 
 
 def describe(doctree: nodes.document | None, longest: int = 200) -> str:
-    """The page's first paragraph, for search engines."""
+    """The page's first paragraph that does not tell what it needs, for search engines."""
     paragraphs = doctree.findall(nodes.paragraph) if doctree else ()
-    first = next((p for p in paragraphs if isinstance(p.parent, nodes.section)), None)
+    own = (p for p in paragraphs if isinstance(p.parent, nodes.section))
+    first = next((p for p in own if "meta" not in p["classes"]), None)
     text = re.sub(r" *\[\d+\]", "", " ".join(first.astext().split())) if first else ""
     if len(text) <= longest:
         return text
     return (text[:longest].rpartition(" ")[0] or text[:longest]) + "…"
+
+
+def linked_data(context: dict, front: bool) -> str:
+    """What the page is, in the words of schema.org."""
+    common = {"inLanguage": context["language"], "license": LICENSE}
+    if book := context["site"]["book"]:
+        common["url"] = f"{book}/{context['site']['language']}/{context['pagename']}.html"
+    course = {"@type": "Course", "name": context["docstitle"]}
+    course["provider"] = {"@type": "Organization", "name": context["copyright"]}
+    name = re.sub("<.*?>", "", context["title"])
+    chapter = {"@type": "LearningResource", "name": name}
+    told = course if front else {**chapter, "isPartOf": course}
+    told |= {"@context": "https://schema.org", "description": context["description"], **common}
+    return json.dumps(told, ensure_ascii=False).replace("</", "<\\/")
 
 
 def prompts() -> dict[str, str]:
@@ -102,7 +126,10 @@ def complete_page(
 ) -> None:
     """Give the page its language and description; name what scrolls and what unfolds."""
     context["language"] = LANGUAGES[context["site"]["language"]].html
+    context["metatags"] = re.sub("<meta name=.viewport.*?>", "", context.get("metatags", ""))
     context["description"] = describe(doctree)
+    context["card"] = next((name for name in GLYPHS if re.match(f"{name}(_|$)", page)), GLYPHS[0])
+    context["linked_data"] = doctree and linked_data(context, page == app.config.root_doc)
     body = context.get("body", "").replace(' aria-label="Toggle hidden content"', "")
     for theirs, ours in prompts().items():
         body = re.sub(f'(admonition-title">){theirs}s?(</p>)', rf"\1{ours}\2", body)
@@ -122,6 +149,15 @@ def complete_images(app: Sphinx, doctree: nodes.document, page: str) -> None:
         size = get_image_size(str(Path(app.srcdir, image["uri"])))
         if size and "width" not in image:
             image["width"], image["height"] = (str(n) for n in size)
+
+
+def address_headings(app: Sphinx, doctree: nodes.document) -> None:
+    """Let each heading have the address of the English one, before its own."""
+    page = json.loads(Path(app.env.doc2path(app.env.docname)).read_text("utf-8"))
+    sections = list(doctree.findall(nodes.section))
+    addresses = page["metadata"].get("addresses", [section["ids"][0] for section in sections])
+    for section, address in zip(sections, addresses, strict=True):
+        section["ids"] = [address, *(name for name in section["ids"] if name not in addresses)]
 
 
 def rewrite_all_if_titles_changed(app: Sphinx, env: BuildEnvironment) -> list[str]:
@@ -152,12 +188,13 @@ def setup(app: Sphinx) -> dict:
     """Register all this with Sphinx."""
     references.register()
     directives.setup(app)
-    app.add_search_language(FoldedFrench)
-    app.add_search_language(ChineseBigrams)
     app.connect("builder-inited", set_strings, priority=100)
+    app.connect("doctree-read", address_headings, priority=100)  # before Sphinx collects them
     app.connect("doctree-read", dress)
     app.connect("doctree-resolved", complete_images)
+    app.connect("doctree-resolved", fold_entries)
     app.connect("env-updated", rewrite_all_if_titles_changed)
+    app.connect("html-collect-pages", add_search)
     app.connect("html-page-context", offer_sidebar, priority=100)
     app.connect("html-page-context", complete_page, priority=900)
     app.connect("build-finished", sweep)

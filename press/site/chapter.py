@@ -4,6 +4,7 @@ The style sheet knows these parts by their classes; the text has no marks for th
 `right` on the right choice of a quiz.
 """
 
+from collections.abc import Mapping
 from itertools import groupby
 
 from docutils import nodes
@@ -22,6 +23,29 @@ def dress(app: Sphinx, doctree: nodes.document) -> None:
         judge(section)
     if (chapter := next(doctree.findall(nodes.section), None)) is not None:
         open_chapter(chapter)
+
+
+def fold_entries(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Fold each entry of a page of mistakes below its heading."""
+    for section in doctree.findall(nodes.section) if page.startswith("mistakes_") else ():
+        if not any(isinstance(child, nodes.section) for child in section) and len(section) > 1:
+            title, *rest = section.children
+            links = [follow(link, app.env.titles) for link in [*title.findall(nodes.reference)]]
+            opening, middle, end = (
+                nodes.raw("", html, format="html")
+                for html in ('<details class="folded"><summary>', "</summary>", "</details>")
+            )
+            section.children = [opening, title, middle, *rest, *links, end]
+            for child in section.children:
+                child.parent = section
+
+
+def follow(link: nodes.reference, titles: Mapping[str, nodes.title]) -> nodes.paragraph:
+    """Take a link out of a heading that unfolds; return it, to end what unfolds."""
+    page = link["refuri"].partition(".html")[0]
+    link.parent.replace(link, link.children)
+    named = nodes.reference("", titles[page].astext(), refuri=link["refuri"], internal=True)
+    return nodes.paragraph("", "", named)
 
 
 def is_fold(node: nodes.Node) -> bool:

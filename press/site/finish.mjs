@@ -1,15 +1,23 @@
-// Finishes the built pages in one pass: formulas by KaTeX, one purged style sheet, one small icon font.
+// Finishes the built pages in one pass: formulas by KaTeX, one purged style sheet, small fonts.
 // Reads a job from stdin: {pages: [[from, to, name]], styles: [file], scripts: [file], icons: file,
-// own: [[style sheet, name]], missing: name of a file that is not there, out: folder}
+// own: [[style sheet, name]], synonyms: [[name]], terms: by language, what terms.mjs marks,
+// missing: name of a file that is not there, out: folder, languages: [[language, its folder]],
+// notebooks: [{page, name, source, to, base, how}], cards: whether each page has a picture}
 import { createRequire } from "node:module";
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { isNumber, render, spelled } from "./formula.mjs";
+import { lean } from "./lean.mjs";
+import { mistakesOf } from "./mistakes.mjs";
+import { notebook } from "./notebook.mjs";
+import { indexes, script } from "./search/build.mjs";
+import { markTerms } from "./terms.mjs";
 
 const require = createRequire(join(process.cwd(), "package.json")); // what npm installed there
-const katex = require("katex");
 const { PurgeCSS } = require("purgecss");
 const subsetFont = require("subset-font");
 const { transform } = require("lightningcss");
+const { Parser } = require("htmlparser2");
 
 const job = JSON.parse(readFileSync(0, "utf8"));
 const errors = [];
@@ -25,43 +33,33 @@ function write(file, content) {
   writeFileSync(file, data);
 }
 
+// Whether a file is older than what it is made of; notebooks take half of all time.
+function stale(file, ...from) {
+  const made = existsSync(file) ? statSync(file).mtimeMs : 0;
+  return from.some((source) => statSync(source).mtimeMs >= made);
+}
+
 const ENTITIES = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#39;": "'", "&amp;": "&" };
 const unescape = (html) => html.replace(/&(lt|gt|quot|#39|amp);/g, (entity) => ENTITIES[entity]);
 
-// μ and β shift, σ and γ scale: letters in formulas, names in code.
-const LETTERS = { μ: "shift", β: "shift", σ: "scale", γ: "scale" };
-const LETTER = /<(span class="mord mathnormal"( style="[^"]*")?|mi)>([μβσγ])(?=<\/)/g;
+// A name that shifts or scales, as the letters do in formulas.
 const NAMES = {
   shift: "mean mu running_mean beta bias",
   scale: "var variance std sigma rms rstd running_var gamma weight",
 };
 const NAME = new RegExp(`(<span class="o">\\.</span>)?<span class="n">(${Object.values(NAMES).join(" ").replaceAll(" ", "|")})</span>`, "g");
 
-function colour(html, plain) {
-  return html.replace(LETTER, (whole, tag, style = "", letter) => {
-    if (plain.includes(letter)) return whole;
-    return tag === "mi" ? `<mi class="${LETTERS[letter]}">${letter}`
-      : `<span class="mord mathnormal ${LETTERS[letter]}"${style}>${letter}`;
-  });
-}
-
 function colourNames(html) {
   return html.replace(NAME, (whole, dot, name) => {
     const kind = NAMES.shift.split(" ").includes(name) ? "shift" : "scale";
-    return dot ? whole : `<span class="n ${kind}">${name}</span>`;
+    return dot ? whole : `<span class="${kind}">${name}</span>`;
   });
 }
 
 const rendered = new Map(); // the same formulas come back in every language
-function render(tex, displayMode, plain) {
+function formula(tex, displayMode, plain) {
   const key = displayMode + plain + tex;
-  if (!rendered.has(key)) {
-    if (/\\begin\{(align|gather|equation|alignat)\}/.test(tex)) {
-      throw new Error("would be numbered twice: write \\begin{aligned} inside $$ instead");
-    }
-    const html = katex.renderToString(tex, { displayMode, strict: "error", trust: false });
-    rendered.set(key, colour(html, plain));
-  }
+  if (!rendered.has(key)) rendered.set(key, render(tex, displayMode, plain));
   return rendered.get(key);
 }
 
@@ -87,15 +85,21 @@ function alignColumns(html) {
     `<span class="wide" style="--wide:${run.length}">${run}</span>`));
 }
 
+// A formula that is alone in the head of a table, or in what unfolds on a click.
+const ALONE = /<(?:th|summary)\b[^>]*>\s*(?:<span class="sd-summary-text">\s*)?<span class="math (?=[^>]*>\\\((?:(?!\\\)).)*\\\)<\/span>\s*(?:<\/span>\s*)?<\/(?:th|summary)>)/gs;
+
 function renderPage(page, name) {
-  const html = colourNames(alignColumns(nameAuthors(page, name)));
+  const html = lean(colourNames(alignColumns(nameAuthors(page, name)))).replace(ALONE, "$&alone ");
   const plain = /<body[^>]* data-plain="([^"]*)"/.exec(html)?.[1] ?? ""; // letters that stay black
   return html.replace(MATH, (_, open = "", head, tag, delimiter, tex, mark = "") => {
     try {
-      const math = `${head}${render(unescape(tex), tag === "div", plain)}</${tag}>`;
+      const inline = tag === "span";
+      const start = inline ? '<span class="math notranslate katex">' : head;
+      const content = formula(unescape(tex), !inline, plain);
+      const math = `${start}${head.includes('"math alone ') ? spelled(content) : content}</${tag}>`;
       const whole = `${open}${math}${mark}`;
       // or a mark could stand alone on a line; a long formula may break, and so its marks too
-      return (open || mark) && tex.length < 40 ? `<span class="together">${whole}</span>` : whole;
+      return (open || mark) && tex.length < 40 && !isNumber(tex) ? `<span class="together">${whole}</span>` : whole;
     } catch (error) {
       errors.push(`${name}: ${error.message}\n    ${unescape(tex).trim()}`);
       return "";
@@ -109,47 +113,77 @@ const VAIN = new RegExp(`<p>${INSIDE}href="${job.missing}"${INSIDE}</p>`, "gs");
 
 const LOUD = /([{;\s](?:box-shadow|border[\w-]*|background[\w-]*|color|margin[\w-]*|padding[\w-]*)\s*:[^;}]*?)\s*!important/g;
 
+const KATEX = join(process.cwd(), "node_modules/katex/dist");
+
+// KaTeX's style, with the one format of its fonts that is copied.
+function mathematics() {
+  return readFileSync(join(KATEX, "katex.min.css"), "utf8").replace(/,url\([^)]*\.(woff|ttf)\) format\("[^"]*"\)/g, "");
+}
+
 async function style(pages) {
   const words = new Set([...pages, ...scripts].flatMap((text) => text.match(/[\w-]+/g)));
   const files = job.styles.map((file) => readFileSync(file, "utf8"));
   // ours wins over the theme's, however specific or important that is
   const theme = files.slice(0, -1).join("\n").replace(LOUD, "$1");
-  const css = [`@layer theme{${theme}}`, files.at(-1)].join("\n")
+  const css = [mathematics(), `@layer theme{${theme}}`, files.at(-1)].join("\n")
     .replace(/@font-face\{[^}]*Font Awesome[^}]*\}/g, "") // replaced by ours, below
     .replace(/@import [^;]*;/g, "")
-    .replace(/url\((?!["']?data:)[^)]*\)/g, "none") // Sphinx's bullets, which are not copied
+    .replace(/url\((?!["']?data:|fonts\/)[^)]*\)/g, "none") // Sphinx's bullets, which are not copied
     .replace(/\/\*.*?\*\//gs, "");
   const [purged] = await new PurgeCSS().purge({
     content: [{ raw: [...words].join(" "), extension: "html" }],
     css: [{ raw: css }],
     keyframes: true,
+    fontFace: true,
     safelist: { greedy: [/data-theme/] },
   });
   return purged.css;
 }
 
-async function assets(css) {
+async function assets(css, pages) {
   const icons = [...css.matchAll(/[\ue000-\uf8ff]|\\(f[0-9a-f]{3})/g)]
     .map(([char, code]) => code ? String.fromCodePoint(parseInt(code, 16)) : char).join("");
   const font = await subsetFont(readFileSync(job.icons), icons, { targetFormat: "woff2" });
   write(join(job.out, "icons.woff2"), font);
-  const dist = join(process.cwd(), "node_modules/katex/dist");
-  for (const file of readdirSync(join(dist, "fonts")).filter((file) => file.endsWith(".woff2"))) {
-    write(join(job.out, "fonts", file), readFileSync(join(dist, "fonts", file)));
+  const formulas = [...rendered.values(), ...pages.flatMap((page) => page.match(/<math.*?<\/math>/gs) ?? [])].join("");
+  const signs = [...new Set(`0123456789.,−${formulas.replace(/<[^>]*>/g, "")}`)].join("");
+  for (const [file] of css.matchAll(/fonts\/[\w-]+\.woff2/g)) {
+    write(join(job.out, file), await subsetFont(readFileSync(join(KATEX, file)), signs, { targetFormat: "woff2" }));
   }
-  const math = readFileSync(join(dist, "katex.min.css"), "utf8")
-    .replace(/,url\([^)]*\.(woff|ttf)\) format\("[^"]*"\)/g, "");
   const iconFace = '@font-face{font-family:"Font Awesome 6 Free";font-weight:900;font-display:block;src:url(icons.woff2)}';
-  write(join(job.out, "book.css"), minified([iconFace, math, css].join("\n"), "book.css"));
+  write(join(job.out, "book.css"), minified([iconFace, css].join("\n"), "book.css"));
   for (const [from, name] of job.own) write(join(job.out, name), minified(readFileSync(from, "utf8"), name));
 }
 
-const pages = job.pages.map(([from, , name]) => renderPage(readFileSync(from, "utf8").replace(VAIN, ""), name));
+const written = Object.fromEntries(job.pages.map(([from, , name]) => [name, readFileSync(from, "utf8").replace(VAIN, "")]));
+const marked = markTerms(written, job.terms);
+const pages = job.pages.map(([, , name]) => renderPage(marked[name], name));
 if (errors.length) {
   console.error(errors.join("\n"));
   process.exit(1);
 }
 job.pages.forEach(([, to], i) => write(to, pages[i]));
+for (const [language, folder] of job.languages) {
+  const own = Object.keys(written).filter((name) => name.startsWith(`${language}/mistakes_`));
+  const found = own.flatMap((name) => mistakesOf(/(\w+)\.html$/.exec(name)[1], written[name]));
+  if (found.length) write(join(folder, "mistakes-data.js"), `window.MISTAKES=${JSON.stringify(found)}`);
+}
+const maker = join(import.meta.dirname, "notebook.mjs");
+for (const { name, to, page, source, ...told } of job.notebooks) {
+  if (!written[name].includes("cell_input")) rmSync(to, { force: true });
+  else if (stale(to, page, source, maker)) {
+    write(to, notebook({ html: written[name], page, source, ...told }));
+    utimesSync(to, new Date(), new Date());
+  }
+}
+if (job.cards) {
+  const { cards } = await import("./cards.mjs");
+  for (const [name, picture] of cards(pages[0])) write(join(job.out, "cards", `${name}.png`), picture);
+}
+write(join(job.out, "search.js"), script(job.synonyms));
+for (const [language, index] of indexes(pages.map((html, i) => [html, job.pages[i][2]]), Parser)) {
+  write(join(job.out, `search/${language}.js`), index);
+}
 const scripts = job.scripts.map((file) => readFileSync(file, "utf8").replace(/^\/\/# source.*$/m, ""));
 write(join(job.out, "theme.js"), scripts.join("\n"));
-await assets(await style(pages));
+await assets(await style(pages), pages);

@@ -1,8 +1,25 @@
-"""What stands in the README of a download."""
+"""What stands in the README of a download, and at the top of a notebook."""
 
 from collections.abc import Callable
 
 CPU = "https://download.pytorch.org/whl/cpu"  # PyPI's torch for Linux brings CUDA, gigabytes
+
+
+def note(wheel: str, page: str, _: Callable[[str], str]) -> str:
+    """What the notebook of a page needs; page: the address of the exercises, or nothing."""
+    where = _("the page of exercises")
+    return _(
+        "*This notebook holds the visible cells of a page of the course. It needs `normkit`, which "
+        "{where} offers for download: put it beside this notebook, and run {command} once.*"
+    ).format(
+        where=f"[{where}]({page}#exercises-package)" if page else where,
+        command=f'`python -m pip install "./{wheel}[experiments,jax,plots]"`',
+    )
+
+
+def missing(_: Callable[[str], str]) -> str:
+    """What the page says that stands in for one that is not there."""
+    return _("This page does not exist.")
 
 
 def readme(name: str, _: Callable[[str], str]) -> str:

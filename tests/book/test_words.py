@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from babel.messages import pofile
 
+from press.terms import terms
+
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted([*ROOT.glob("book/*.md"), *ROOT.glob("solutions/*.md")])
 AVOIDED = {
@@ -65,3 +67,49 @@ def test_no_text_uses_a_stand_in_for_a_term(language):
         for hit in re.finditer(pattern, text)
     ]
     assert not found, "\n".join(found)
+
+
+# English words with a second sense, in which they are translated otherwise
+OTHER_SENSES = set(
+    ["activation", "batch", "bias", "deviation", "kernel", "mean", "solution", "step", "weight"]
+)
+OTHER_SENSES |= {"batch size", "example", "in place", "overflow"}
+ENOUGH = 5  # messages with a term, to tell anything
+TARGETS = ["fr", "zh"]
+
+
+def forms(term, language):
+    """Patterns of what may stand for a term: inflected in French, around other words in Chinese."""
+    names = [term.name[language], *re.split("[,、]", term.also[language])]
+    for name in filter(None, (re.sub(r"[(（].*?[)）]", "", name).strip() for name in names)):
+        if language == "zh":
+            yield ".*".join(map(re.escape, filter(None, name.lower().split("……"))))
+        else:
+            words = name.lower().replace("’", "'").split()
+            yield r"\b" + r"\w*\W+".join(re.escape(w[: max(3, len(w) - 2)]) for w in words)
+
+
+def translated(language):
+    for path in sorted((ROOT / "locale" / language).rglob("*.po")):
+        with path.open("rb") as file:
+            for message in pofile.read_po(file):
+                if message.id and isinstance(message.string, str) and message.string:
+                    plain = (
+                        re.sub(r"\*+", "", text).lower() for text in (message.id, message.string)
+                    )
+                    yield tuple(text.replace("’", "'") for text in plain)
+
+
+@pytest.mark.parametrize("language", TARGETS)
+def test_a_term_is_translated_as_the_glossary_says(language):
+    """In most of the messages that have it: some say it in other words, as a teacher does."""
+    pairs = [(re.sub(r"`[^`]*`", "", english), text) for english, text in translated(language)]
+    found = {}
+    for term in terms():
+        name = re.sub(r" \(.*?\)", "", term.name["en"]).lower()
+        pattern = re.compile(rf"(?<![\w-]){re.escape(name)}s?(?![\w-])")
+        texts = [text for english, text in pairs if pattern.search(english)]
+        right = sum(any(re.search(form, text) for form in forms(term, language)) for text in texts)
+        if name not in OTHER_SENSES and len(texts) >= ENOUGH and right < 2 / 3 * len(texts):
+            found[name] = f"{right} of {len(texts)}"
+    assert found == {}

@@ -66,6 +66,15 @@ def test_a_cell_that_raises_stops_the_run_with_page_line_and_traceback(page, tmp
         run([path], tmp_path / "cache")
 
 
+def test_what_ran_beside_a_page_that_raises_is_kept(page, tmp_path):
+    right, wrong = page("print(1)"), tmp_path / "wrong.md"
+    wrong.write_text(right.read_text().replace("print(1)", "raise ValueError"))
+    for _ in range(2):
+        with pytest.raises(PressError, match=r"wrong\.md"):
+            run([wrong, right], tmp_path / "cache")
+    assert runs(right) == 3  # the right one once, the wrong one twice
+
+
 def test_cells_know_their_lines_and_have_fixed_ids(page):
     path = page("pass")
     notebook, lines = read(path), path.read_text().split("\n")

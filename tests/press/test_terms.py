@@ -1,5 +1,7 @@
 """The table of terms, and the glossary that is made of it."""
 
+import re
+
 import pytest
 
 from press import LANGUAGES
@@ -48,3 +50,27 @@ def test_accents_do_not_count_and_chinese_follows_its_pinyin():
 )
 def test_what_readers_search_for_is_there(language, words):
     assert all(word in table(language) for word in words)
+
+
+def test_each_row_has_an_address_of_its_own_the_same_in_every_language():
+    ids = [term.id for term in EVERY]
+    assert len(set(ids)) == len(ids) and all(
+        re.fullmatch(r"term-[a-z0-9-]+[a-z0-9]", i) for i in ids
+    )
+    assert {"term-batch-normalisation", "term-scale", "term-variance-biased"} <= set(ids)
+    for language in LANGUAGES:
+        assert sorted(re.findall(r"^\| \[.*?\]{#([\w-]+) ", table(language), re.M)) == sorted(ids)
+
+
+def test_words_with_a_hyphen_stay_whole():
+    for language in LANGUAGES:
+        rows = [row.split(" | ")[:3] for row in table(language).splitlines()[2:]]
+        shown = re.sub(r"\[[\w-]+\]{\.together}|{.*?}", "", str(rows))
+        assert not re.search(r"[a-zA-Z]-[a-zA-Z]", shown)
+    assert "[[centrage-réduction]{.together}]{#term-standardisation .language-fr}" in table("fr")
+
+
+def test_common_words_are_listed_as_such():
+    common = {term.name["en"] for term in EVERY if term.common}
+    assert {"mean", "batch", "training"} <= common and len(common) < len(EVERY) / 3
+    assert not common & {"softmax", "batch normalisation", "residual connection"}

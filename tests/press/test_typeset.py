@@ -12,7 +12,6 @@ from bs4 import BeautifulSoup
 from press import LANGUAGES, PressError
 from press.printed import NAME
 from press.site import describe, spare_readers, tell_sides
-from press.site.search import ChineseBigrams, FoldedFrench
 from press.typeset import Book, messages, print_site, typeset
 
 SVG = (
@@ -94,6 +93,7 @@ def write_stage(stage: Path, lang: str) -> None:
     toc = {"format": "jb-book", "root": "index", "chapters": [{"file": "lesson"}]}
     (stage / "_toc.yml").write_text(yaml.safe_dump(toc))
     (stage / "references.bib").write_text(BIB)
+    (stage / "normkit-1-py3-none-any.whl").touch()
     (stage / "code/mean.py").write_text("mean = sum(x) / len(x)\n")
     (stage / "exercises/lesson.ipynb").write_text(notebook())
 
@@ -174,8 +174,7 @@ def test_styles_load_only_what_is_bundled(site):
 def test_formulas_need_no_script(site, lang):
     page = soup(site, lang)
     assert len(page.select("article .katex")) == 3  # in the text, displayed, in a heading
-    for text in page.find_all(string=re.compile(r"\\\(|\\\[")):
-        assert text.parent.name == "annotation", text
+    assert not page.find_all(string=re.compile(r"\\\(|\\\[|\\frac"))
     assert "mathjax" not in str(page).lower()
     box = page.select_one("div.math")
     assert box["tabindex"] == "0" and box["role"] == "group" and box["aria-label"]
@@ -194,7 +193,7 @@ def test_images_have_alt_text_and_size(site, lang):
 @pytest.mark.parametrize("name", ["index", "lesson", "search"])
 def test_no_english_is_left_in_the_theme(site, lang, name):
     page = soup(site, lang, name)
-    for gone in page.select("script, style, annotation, .languages, .highlight, .citation, kbd"):
+    for gone in page.select("script, style, .languages, .highlight, .citation, kbd"):
         gone.decompose()
     named = ("title", "aria-label", "alt", "placeholder", "data-bs-title", "data-copied")
     shown = [page.get_text(" ")]
@@ -209,7 +208,7 @@ def test_no_english_is_left_in_the_theme(site, lang, name):
 
 def test_the_book_s_own_strings_reach_the_page(site):
     assert "⟦zh⟧" in soup(site, "zh").title.text
-    assert soup(site, "fr").select_one("#pst-search-dialog input")["placeholder"] == "⟦fr⟧"
+    assert soup(site, "fr").select_one("dialog .finder input")["placeholder"] == "⟦fr⟧"
     said = {message for _file, _line, message in messages()}
     assert {"Copy", "Formula", "Search the course"} < said
 
@@ -225,19 +224,12 @@ def test_downloads(site, lang):
 
 
 @LANGS
-def test_search_index_is_this_language_s_and_on_the_search_page_only(site, lang):
-    index = (site / lang / "searchindex.js").read_text()
-    terms = json.loads(index[index.index("(") + 1 : -1])["terms"]
-    word = {"en": "sampl", "fr": "echantillon", "zh": "样本"}[lang]
-    assert word in terms
-    assert "searchindex" not in str(soup(site, lang))
-    scripts = [script["src"] for script in soup(site, lang, "search").select("script[src]")]
-    assert scripts.index("searchindex.js") > scripts.index("_static/language_data.js")
-
-
-def test_search_words():
-    assert FoldedFrench({}).split("L’échantillon, un Œuf") == ["l", "echantillon", "un", "oeuf"]
-    assert ChineseBigrams({}).split("层归一化 LN") == [*"层归一化", "层归", "归一", "一化", "LN"]
+def test_the_sections_that_the_search_loads_are_this_language_s(site, lang):
+    index = (site / f"static/search/{lang}.js").read_text()
+    sections = json.loads(index[index.index("{") : index.rindex(";")])["sections"]
+    assert any({"en": "sample", "fr": "échantillon", "zh": "样本"}[lang] in s[6] for s in sections)
+    assert not soup(site, lang).select('script[src*="search"]')  # before it is opened
+    assert soup(site, lang, "search").select_one("article .finder")
 
 
 def test_scripts_are_deferred_and_few(site):
@@ -325,3 +317,29 @@ def test_the_sides_of_a_diff_are_told_in_words():
     )
     sides = right + right + wrong + same + right
     assert tell_sides(page(sides) * 2 + other) == page(told) * 2 + other
+
+
+def test_a_site_that_knows_its_address_tells_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("NORMKIT_BOOK", "https://example.org/course/")
+    write_stage(tmp_path / "stage", "en")
+    typeset({"en": tmp_path / "stage"}, strings, tmp_path / "site", tmp_path / "build")
+    page, course = soup(tmp_path / "site", "en"), "https://example.org/course"
+    assert page.select_one("[rel=canonical]")["href"] == f"{course}/en/lesson.html"
+    assert {a["href"] for a in page.select("[hreflang][rel]")} == {f"{course}/en/lesson.html"}
+    told = {meta["property"]: meta["content"] for meta in page.select("[property]")}
+    assert told["og:url"] == f"{course}/en/lesson.html"
+    picture = tmp_path / "site" / told["og:image"].removeprefix(f"{course}/")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    linked = json.loads(page.select_one('[type="application/ld+json"]').string)
+    assert (linked["@type"], linked["isPartOf"]["@type"]) == ("LearningResource", "Course")
+    root = {name: (tmp_path / "site" / name).read_text() for name in ("sitemap.xml", "robots.txt")}
+    assert root["sitemap.xml"].count("<loc>") == 2 and f"{course}/sitemap.xml" in root["robots.txt"]
+    missing = BeautifulSoup((tmp_path / "site/404.html").read_text(), "html.parser")
+    assert {a["href"] for a in missing.select("a")} == {f"{course}/en/index.html"}
+
+
+def test_a_site_that_does_not_know_its_address_makes_none_up(site):
+    page = soup(site, "en")
+    assert not page.select("[rel=canonical], [property='og:url'], [property='og:image']")
+    assert not (site / "sitemap.xml").exists() and not (site / "404.html").exists()
+    assert len(page.select("meta[name=viewport]")) == 1

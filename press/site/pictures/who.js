@@ -1,7 +1,9 @@
 // Picture 1, "who shares a mean": x comes in, μ and σ are shared, x̂ goes out.
 // The words stand in templates/pictures/who.html, in the language of the page.
 
-const EPS = 1e-5, VISIBLE = 5e-4, LIMIT = 99, STEP = 8; // pixels that drag a number by one
+import { field, fill, fixed, join, judge, short, wordsOf } from "./common.js";
+
+const EPS = 1e-5, VISIBLE = 5e-4, LIMIT = 99;
 
 // A grid is cut into blocks of [rows, columns] that share; an action meets a block around a number.
 const KINDS = {
@@ -44,17 +46,12 @@ export function normalise(x, kind, norm) {
   return { out, stats };
 }
 
-const comma = (text) => document.documentElement.lang.startsWith("fr") ? text.replace(".", ",") : text;
-const fixed = (v) => comma((Math.abs(v) < .005 ? 0 : v).toFixed(2).replace("-", "−"));
-const short = (v) => comma(String(+(Math.abs(v) < .005 ? 0 : v).toFixed(2)).replace("-", "−"));
-const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, key) => values[key]).replace(/\*\*(.*?)\*\*/g, "<b>$1</b>");
-const join = (...sentences) => sentences.filter(Boolean).join(document.documentElement.lang.startsWith("zh") ? "" : " ");
 const colour = (block, index) => block.high * block.wide === 1 ? "var(--sunk)" : `var(--${"abcd"[index % 4]}-fill)`;
 
 export default function run(root) {
   const find = (selector) => root.querySelector(selector), all = (selector) => [...root.querySelectorAll(selector)];
-  const words = JSON.parse(find("script").textContent);
-  let kind, norm = root.dataset.norm, x, held, looked, before, moved, guessed, message, tally = [0, 0];
+  const words = wordsOf(root), say = judge(words);
+  let kind, norm = root.dataset.norm, x, shows, held, looked, before, moved, guessed, message;
 
   const start = () => {
     x = KINDS[kind].x.map((row) => [...row]); held = KINDS[kind].held;
@@ -69,6 +66,7 @@ export default function run(root) {
     if (!(norm in norms)) norm = "layer";
     for (const input of all("[name=norm]")) input.parentNode.hidden = !(input.value in norms);
     find(".panels").dataset.kind = kind;
+    shows = [];
     for (const grid of all(".grid")) {
       grid.replaceChildren();
       grid.style.setProperty("--rows", rows.length);
@@ -78,10 +76,10 @@ export default function run(root) {
       const cell = document.createElement("div");
       cell.className = "value";
       if (c % wide === wide - 1 && c < row.length - 1) cell.classList.add("edge");
-      cell.innerHTML = (side === "x" ? '<input type="number" inputmode="decimal" step="any" autocomplete="off">' : "<span></span>") + '<i class="dot"></i>';
+      cell.innerHTML = (side === "x" ? '<input inputmode="decimal" autocomplete="off">' : "<span></span>") + '<i class="dot"></i>';
       cell.addEventListener("pointerenter", (e) => { if (e.pointerType === "mouse") { looked = [r, c]; draw(); } });
       cell.addEventListener("pointerleave", () => { looked = null; draw(); });
-      if (side === "x") take(cell.firstChild, r, c);
+      if (side === "x") shows.push(take(cell.firstChild, r, c));
       find(`.${side} .grid`).append(cell);
     }));
     find("select").replaceChildren(...Object.keys(KINDS[kind].actions).map((action) => new Option(words[kind].actions[action], action)));
@@ -89,25 +87,10 @@ export default function run(root) {
     draw();
   }
 
-  // A number is dragged, typed, or moved by the arrow keys.
   function take(input, r, c) {
-    let from = null;
     input.setAttribute("aria-label", fill(words[kind].cell, KINDS[kind].name(r, c).map((i) => i + 1)));
     input.addEventListener("focus", () => { held = [r, c]; draw(); });
-    input.addEventListener("input", () => { if (input.value !== "") edit([[r, c, +input.value]]); });
-    input.addEventListener("blur", () => { input.value = x[r][c]; });
-    input.addEventListener("pointerdown", (e) => {
-      if (e.button) return;
-      from = { y: e.clientY, value: x[r][c], out: normalise(x, kind, norm).out };
-      held = [r, c];
-      input.setPointerCapture(e.pointerId);
-      draw();
-    });
-    input.addEventListener("pointermove", (e) => {
-      const value = from && from.value + Math.round((from.y - e.clientY) / STEP);
-      if (from && value !== x[r][c]) edit([[r, c, value]], from.out);
-    });
-    for (const end of ["pointerup", "pointercancel"]) input.addEventListener(end, () => { from = null; });
+    return field(input, { low: -LIMIT, high: LIMIT, begin: () => normalise(x, kind, norm).out, changed: (v, since) => edit([[r, c, v]], since) });
   }
 
   function change(edits, since) {
@@ -133,9 +116,7 @@ export default function run(root) {
     change(around(held, KINDS[kind].actions[action]).places.map(([r, c]) => [r, c, by(x[r][c])]));
     const right = moved.filter(Boolean).length === n;
     guessed = n;
-    tally = [tally[0] + right, tally[1] + 1];
-    const mark = right ? `<b class="right">✓ ${words.right}</b>` : `<b class="wrong">✗ ${fill(words.wrong, { n })}</b>`;
-    message = join(mark, count(), words[kind].because[norm][action], tally[1] > 1 ? `<small>${fill(words.tally, { right: tally[0], asked: tally[1] })}</small>` : "");
+    message = say(right, n, count(), words[kind].because[norm][action]);
     draw();
   }
 
@@ -166,8 +147,8 @@ export default function run(root) {
         cell.style.setProperty("--fill", colour(block, index));
         for (const [side, joined] of Object.entries(edges)) cell.classList.toggle(side, joined);
       }
-      const input = inputs[i].firstChild, text = outputs[i].firstChild;
-      if (input.value === "" ? document.activeElement !== input : +input.value !== x[r][c]) input.value = x[r][c];
+      const text = outputs[i].firstChild;
+      shows[i](x[r][c]);
       inputs[i].classList.toggle("held", r === held[0] && c === held[1]);
       inputs[i].lastChild.style.setProperty("--at", at((x[r][c] - low) / (high - low) * 100));
       if (moved[i] && text.textContent !== fixed(out[r][c])) { outputs[i].classList.remove("moved"); void outputs[i].offsetWidth; } // hops again

@@ -1,13 +1,31 @@
 // Every page can be read without this script.
 
-// The landing page goes to the language chosen last.
+// The landing page goes to the language chosen last. Another language opens at the heading that is
+// read: headings have the same address in all of them.
+const headings = [...document.querySelectorAll("section[id] > :is(h2, h3), .entry")];
 document.querySelectorAll(".languages a").forEach((link) => {
-  link.addEventListener("click", () => localStorage.setItem("language", link.dataset.code));
+  const go = () => {
+    const above = headings.filter((heading) => heading.getBoundingClientRect().top < innerHeight / 3);
+    const last = above.at(-1);
+    localStorage.setItem("language", link.dataset.code);
+    link.hash = last ? last.id || last.parentNode.id : "";
+  };
+  for (const event of ["click", "auxclick"]) link.addEventListener(event, go);
 });
 
 // An address of the time when all mistakes were on one page: it goes on to the entry.
-const entry = document.getElementById(location.hash.slice(1))?.closest(".entry");
+const meant = () => document.getElementById(decodeURIComponent(location.hash.slice(1)));
+const entry = meant()?.closest(".entry");
 if (entry) location.replace(entry.querySelector("a").href);
+
+// An address leads into the fold that holds what is meant.
+function unfold() {
+  const place = meant();
+  const folds = [place?.closest("details"), place?.closest("section")?.querySelector(":scope > details.folded")];
+  for (const fold of folds) if (fold) fold.open = true;
+}
+addEventListener("hashchange", unfold);
+unfold();
 
 // A button on each code block, where the browser lets pages copy (https, localhost).
 const button = document.getElementById("copy-button")?.content.firstElementChild;
@@ -30,13 +48,48 @@ const stops = () => formulas.forEach((box) => {
 addEventListener("resize", stops);
 addEventListener("load", stops);
 
-// A slash opens the search, as in the header.
-const search = document.querySelector(".top .search");
+const base = document.currentScript.src;
+
+/** Loads a style sheet, or a script after those before it. */
+function load(name) {
+  const address = new URL(name, base).href, sheet = name.endsWith(".css");
+  const element = document.createElement(sheet ? "link" : "script");
+  return new Promise((onload, onerror) => document.head.append(
+    Object.assign(element, sheet ? { rel: "stylesheet", href: address } : { src: address, async: false }, { onload, onerror })));
+}
+
+// The search is loaded when it is opened: by its link in the header, by a slash or Ctrl+K.
+const finder = document.querySelector("form.finder"), dialog = finder.closest("dialog"), opener = document.querySelector(".top .search");
+let searching;
+
+async function find(event) {
+  event?.preventDefault();
+  searching ??= [load("search.css"), load(`search/${finder.dataset.language}.js`), load("search.js")];
+  await searching[0];
+  if (dialog && !dialog.open) dialog.showModal();
+  finder.elements.q.select();
+}
+
+opener.addEventListener("click", find);
 addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.target.closest("input, textarea, select, [contenteditable]")) return;
-  event.preventDefault();
-  search.click();
+  const slash = event.key === "/" && !event.target.closest("input, textarea, select, [contenteditable]");
+  if (slash || (event.key === "k" && (event.ctrlKey || event.metaKey))) find(event);
 });
+if (!dialog) find();
+
+// The words that the search found are marked where it led.
+const found = new URLSearchParams(location.search).get("found");
+if (found && window.Highlight) {
+  const place = document.getElementById(decodeURIComponent(location.hash.slice(1))) ?? document.querySelector("article");
+  const words = found.replace(/[.*+?^${}()[\]\\]/g, "\\$&").replace(/\s+/g, "\\s+");
+  const word = new RegExp(`(?<![\\w\u00c0-\u024f])(${words})(?![\\w\u00c0-\u024f])`, "gi");
+  const texts = document.createTreeWalker(place, NodeFilter.SHOW_TEXT), marks = [];
+  while (texts.nextNode()) for (const { 0: { length }, index } of texts.currentNode.data.matchAll(word)) {
+    marks.push(new StaticRange({ startContainer: texts.currentNode, startOffset: index, endContainer: texts.currentNode, endOffset: index + length }));
+  }
+  CSS.highlights.set("found", new Highlight(...marks));
+  if (!location.hash) marks[0]?.startContainer.parentElement.scrollIntoView({ block: "center" });
+}
 
 // The section that is read is marked in the list of chapters.
 const sections = new Map([...document.querySelectorAll(".sections a")].map((a) => [a.hash.slice(1), a]));
@@ -50,18 +103,13 @@ sections.forEach((_, id) => { const section = document.getElementById(id); if (s
 
 // A picture's module and style come when it comes near the view. Where pages may not import modules
 // (file://), or styles do not nest, its figure stays.
-const base = document.currentScript.src;
-
-function style(address) {
-  return new Promise((done, failed) => {
-    const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href: address, onload: done, onerror: failed });
-    document.head.append(link);
-  });
-}
+const shared = {};
 
 async function play(place, figure) {
-  const file = new URL(`pictures/${place.dataset.picture}`, base).href;
-  const [picture] = await Promise.all([import(`${file}.js`), style(`${file}.css`)]);
+  const file = `pictures/${place.dataset.picture}`;
+  const common = place.dataset.picture === "who" ? ["common"] : ["common", "drawing"]; // it is a table
+  const styles = common.map((part) => shared[part] ??= load(`pictures/${part}.css`));
+  const [picture] = await Promise.all([import(new URL(`${file}.js`, base)), load(`${file}.css`), ...styles]);
   place.replaceChildren(place.querySelector("template").content);
   picture.default(place);
   if (figure !== place) figure.classList.add("replaced");
