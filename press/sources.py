@@ -1,5 +1,6 @@
 """Everything that has words to translate, by domain: each domain is one catalogue."""
 
+import re
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import starmap
@@ -19,15 +20,25 @@ from press.translate import messages
 BOOK, SOLUTIONS = Path("book"), Path("solutions")
 TOC = Path("_toc.yml")
 CACHE = Path("_build/cache")
+TUTORED = re.compile(r"tutor|diagnose|\bcheck\(")  # in a page that shows what the tutor says
 
 
 def book() -> dict[str, NotebookNode]:
     """Return the pages of the book by name, run."""
     paths = run.pages(TOC, BOOK)
-    package = (path for kind in ("*.py", "*.diff") for path in Path("normkit").rglob(kind))
-    inputs = [*package, *programs(), Path("press/reference.py"), Path("requirements.txt")]
-    done = map(prose.write_out, run.run(paths, CACHE, inputs))
+    tutor = _of_package(Path("normkit/tutor"))
+    library = _of_package(Path("normkit")) - tutor
+    inputs = [*library, *programs(), Path("press/reference.py"), Path("requirements.txt")]
+
+    def own(page: Path) -> set[Path]:
+        return tutor if TUTORED.search(page.read_text("utf-8")) else set()
+
+    done = map(prose.write_out, run.run(paths, CACHE, inputs, own))
     return {path.stem: notebook for path, notebook in zip(paths, done, strict=True)}
+
+
+def _of_package(folder: Path) -> set[Path]:
+    return {path for kind in ("*.py", "*.diff") for path in folder.rglob(kind)}
 
 
 def assignments() -> dict[str, NotebookNode]:

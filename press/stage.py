@@ -9,7 +9,7 @@ import yaml
 from joblib import Memory
 from nbformat import NotebookNode
 
-from press import LANGUAGES, PressError, code, sources, terms
+from press import LANGUAGES, PressError, benches, code, sources, terms
 from press.catalogue import load, path_of
 from press.contents import chapters
 from press.files import digest, mirror, under
@@ -65,11 +65,13 @@ def _files(pages: Mapping[str, NotebookNode], language: str, wheel: Path) -> dic
         with _naming(path):
             program = code.rewrite(path.read_text("utf-8"), lambda block: words[block.message])
         files[f"code/{path.name}"] = program.encode()
+    say = load(language, "site").__getitem__
+    for name, page in benches.pages(EXERCISES, language, say).items():
+        files[f"{name}.ipynb"] = nbformat.writes(page).encode()
     for path in sources.BOOK.glob("*.bib"):
         files[path.name] = path.read_bytes()
     for path in sources.shown():
         files[path.as_posix()] = path.read_bytes()
-    say = load(language, "site").__getitem__
     for name, pack in packs(EXERCISES / language, lambda name: readme(name, say), wheel):
         files[f"exercises/{name}"] = pack
     return files
@@ -108,6 +110,8 @@ def _contents(language: str) -> str:
     contents = yaml.safe_load(sources.TOC.read_text("utf-8"))
     for part in contents.get("parts", []):
         for item in [part, *chapters(part)]:
+            if item.get("file") == benches.FOLDER:
+                item["sections"] = [{"file": name} for name in benches.listed()]
             with _naming(sources.TOC):
                 item |= {key: words[item[key]] for key in ("caption", "title") if key in item}
     return yaml.safe_dump(contents, allow_unicode=True, sort_keys=False)

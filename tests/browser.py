@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import websocket
 
-from press.finish import NODE, install
+from press.node import NODE, install
 from press.printed import FLAGS, browser
 
 

@@ -26,6 +26,7 @@ SEVERAL = {
     "normkit/test_invariances.py",
     "normkit/test_package.py",
     "press/site/pictures/*.py",  # modules of the browser's
+    "press/site/test_bench.py",  # likewise
     "press/site/test_terms.py",  # a module of Node’s and one of the browser’s
     "press/site/test_formula.py",  # formula.mjs
     "solutions/test_assignments.py",

@@ -19,7 +19,7 @@ from normkit.tutor.tasks import assignments
 from press import LANGUAGES
 from press.commands import SITE, pdf
 from press.contents import chapters
-from press.finish import NODE, install
+from press.node import NODE, install
 from press.printed import NAME
 from tests.browser import chromium, serving
 

@@ -87,7 +87,7 @@ class Verdict:
 
 def judge(observation: Observation, task: Task | str, seed: int = 0) -> Verdict:
     """Compare an observation with the reference and with the mistakes; runs no student's code."""
-    task = find(task)
+    task = _judged_by(observation, find(task))
     with one_thread():
         return _judged(observation, task, seed)
 
@@ -107,7 +107,12 @@ def _judged(observation: Observation, task: Task, seed: int) -> Verdict:
 
 def differences(observation: Observation, task: Task, seed: int = 0) -> list[Difference | None]:
     """How the result on each probe first differs from the reference, None where it does not."""
-    return _case(observation, task, seed).differences()
+    return _case(observation, _judged_by(observation, task), seed).differences()
+
+
+def _judged_by(observation: Observation, task: Task) -> Task:
+    """The task, or that which takes its place for a layer without PyTorch."""
+    return find(task.plain) if observation.plain and task.plain else task
 
 
 def reference(task: Task) -> Any:

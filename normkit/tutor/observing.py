@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from normkit.tutor.by_hand import is_a_students, named_in, watching
+from normkit.tutor.states import is_plain
 from normkit.tutor.tasks import TESTED, Probe, Task, find
 
 LARGEST = 10_000  # numbers kept of one result
@@ -57,11 +58,13 @@ PLAIN = "kinds", "error", "modified", "line", "shapes", "meant", "tested", "prin
 class Observation:
     """The results of an answer on all probes: plain data, which travels without pickle.
 
-    ready_made: what it calls although the task asks to build it.
+    ready_made: what it calls although the task asks to build it. plain: whether it is a layer that
+    is written without PyTorch, and was used as such.
     """
 
     results: list[Result]
     ready_made: list[str] = field(default_factory=list)
+    plain: bool = False
 
     def to_bytes(self) -> bytes:
         """A line of JSON, which says what the arrays are, and their bytes, one after the other."""
@@ -71,7 +74,8 @@ class Observation:
             | {"values": [[k, a.dtype.str, a.shape] for k, a in zip(r.values, arrays, strict=True)]}
             for r, arrays in zip(self.results, every, strict=True)
         ]
-        facts = json.dumps({"results": results, "ready_made": self.ready_made})
+        others = {"ready_made": self.ready_made, "plain": self.plain}
+        facts = json.dumps({"results": results, **others})
         return b"\n".join([facts.encode(), b"".join(a.tobytes() for some in every for a in some)])
 
     @classmethod
@@ -90,7 +94,7 @@ class Observation:
                 values[name] = part.reshape(shape) if size else np.empty(shape, dtype)
                 start += size
             results.append(Result(values, **of_one))
-        return cls(results, facts["ready_made"])
+        return cls(results, facts["ready_made"], bool(facts["plain"]))
 
 
 def observe(
@@ -101,15 +105,17 @@ def observe(
     probes: those of the seed, where they are drawn elsewhere: some need what is not installed here.
     """
     task = find(task)
+    plain = bool(task.plain) and is_plain(answer)
+    used = find(task.plain) if plain else task
     results: list[Result] = []
     ready_made: list[str] = []
     for probe in task.draw(seed) if probes is None else probes:
         interrupted = results and results[-1].error.startswith("KeyboardInterrupt")
         with watching(task.by_hand, ready_made), redirect_stdout(Printed()) as printed:
-            result = results[-1] if interrupted else run_probe(answer, task, probe)
+            result = results[-1] if interrupted else run_probe(answer, used, probe)
         results.append(replace(result, printed=printed.text()))
     found = [*named_in(answer, task.by_hand), *ready_made]
-    return Observation(results, list(dict.fromkeys(found)))
+    return Observation(results, list(dict.fromkeys(found)), plain)
 
 
 @contextmanager

@@ -1,7 +1,11 @@
 """What a layer's state shows: names and shapes, and the numbers that it starts with."""
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType
 from typing import Any
+
+import numpy as np
 
 from normkit.messages import N_
 
@@ -32,11 +36,71 @@ def shapes(named: Named) -> str:
     return " ".join(sorted(f"{name}{tuple(tensor.shape)}" for name, tensor in named))
 
 
-def starts(named: Named) -> str:
+def starts(named: Named, usual: Iterable[str] = ("float32",)) -> str:
     """The numbers at the start, as far as they are all 0 or all 1, and unusual dtypes."""
     tensors = dict(named)
     values = {name: sorted(set(tensor.flatten().tolist())) for name, tensor in tensors.items()}
     known = {name: f"{v[0]:g}" if v in ([0], [1]) else NEITHER for name, v in values.items()}
     text = ", ".join(f"{name} = {value}" for name, value in sorted(known.items()))
     dtypes = {str(tensor.dtype).removeprefix("torch.") for tensor in tensors.values()}
-    return " ".join([text, *sorted(dtypes - {"float32"})])
+    return " ".join([text, *sorted(dtypes - {*usual})])
+
+
+# --- A layer with PyTorch, or without ---------------------------------------------------------
+
+
+def state(layer: Any) -> dict[str, Any]:
+    """The tensors or the arrays of a layer, by name."""
+    if hasattr(layer, "state_dict"):
+        return dict(layer.state_dict())
+    return {name: value for name, value in vars(layer).items() if isinstance(value, np.ndarray)}
+
+
+def run(layer: Any, x: Any) -> np.ndarray:
+    """What a layer makes of numbers, as an array; they are handed over in float32."""
+    x = np.array(x, np.float32)
+    if not hasattr(layer, "state_dict"):
+        return np.asarray(called(layer, x))
+    import torch
+
+    return np.asarray(layer(torch.from_numpy(x)).detach())
+
+
+def evaluate(layer: Any) -> None:
+    """Put a layer in evaluation."""
+    if hasattr(layer, "eval"):
+        layer.eval()
+    else:
+        layer.training = False
+
+
+# --- A layer without PyTorch ------------------------------------------------------------------
+
+FLOATS = "float32", "float64"
+
+
+def is_plain(answer: Any) -> bool:
+    """Whether an answer is a class that is written without PyTorch."""
+    torch: Any = sys.modules.get("torch")
+    if not isinstance(answer, type) or (torch and issubclass(answer, torch.nn.Module)):
+        return False
+    methods = [value for value in vars(answer).values() if isinstance(value, FunctionType)]
+    return not any(
+        "torch" in _home(f.__globals__.get(n)) for f in methods for n in f.__code__.co_names
+    )
+
+
+def _home(thing: Any) -> str:
+    """The module of a function or a class, or its own name."""
+    return str(getattr(thing, "__module__", "") or getattr(thing, "__name__", ""))
+
+
+def held(layer: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """The arrays that a plain layer holds under these names."""
+    for name in names:
+        yield name, np.asarray(getattr(layer, name))
+
+
+def called(layer: Any, x: Any) -> Any:
+    """What a plain layer makes of an array, whether it is called or has a method `forward`."""
+    return layer(x) if callable(layer) else layer.forward(x)

@@ -41,7 +41,8 @@ class Task:
     ready-made functions that it may not call, as `normkit.tutor.by_hand` names them. without: the
     mistakes that nobody makes here, but that look like others. any_dtype: the results that may have
     any dtype of floats. whole: the task of which it is a part. pairs: so many
-    are tried, where two mistakes are looked for.
+    are tried, where two mistakes are looked for. plain: the task that takes its place for a layer
+    that is written without PyTorch.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Task:
     whole: str = ""
     pairs: int = 200
     sees: tuple[str, ...] = ()
+    plain: str = ""
 
     def draw(self, seed: int) -> Sequence[Probe]:
         """The probes of a seed: always the same."""

@@ -52,6 +52,7 @@ LAYER = N_("The class of a layer takes the number of features; the layer that it
 STEPS = N_("Right values on the way there:")
 PRINTED = N_("What you printed there:")
 SOLID = "\0"  # a space at which no line breaks
+CONTINUED = "\1"  # begins a line that continues the one above
 # where a line may end: at a space, and between two Chinese characters
 HAN = "\u2e80-\u2fff\u3040-\u9fff"
 PIECE = re.compile(
@@ -61,19 +62,29 @@ PIECE = re.compile(
 
 def explain(verdict: Verdict, language: str = "en") -> str:
     """The verdict in words; at most about ten lines, and those that show steps and prints."""
+    return "\n".join(_lines(verdict, language)).replace(CONTINUED, "")
+
+
+def paragraphs(verdict: Verdict, language: str = "en") -> list[str]:
+    """The same words where lines may have any length; what is indented keeps its two spaces."""
+    text = "\n".join(_lines(verdict, language))
+    joined = re.sub(rf"(?<=[{HAN}，。、；：！？）》”])\n{CONTINUED}", "", text)
+    return joined.replace(f"\n{CONTINUED}", " ").split("\n")
+
+
+def _lines(verdict: Verdict, language: str) -> list[str]:
     _ = translator(language)
     if verdict.passed:
         many = _("✓ {task}: right in all {count} checks.")
         text = many if verdict.count > 1 else _("✓ {task}: right.")
-        return text.format(task=verdict.task.name, count=verdict.count)
+        return [text.format(task=verdict.task.name, count=verdict.count)]
     lines = [_("✗ {task}: not right yet.").format(task=verdict.task.name)]
     lines += [*_progress(verdict, _), *_advice(verdict, _)]
     if verdict.first.what not in ("ready_made", "missing") and not verdict.untouched:
         lines += _evidence(verdict, _)
     if not verdict.mistakes:
         lines += [*_steps(verdict, _), *_printed(verdict, _)]
-    lines += [_("Read on: {address}").format(address=_address(verdict, language))]
-    return "\n".join(lines)
+    return [*lines, _("Read on: {address}").format(address=_address(verdict, language))]
 
 
 def _listed(names: Sequence[str], _: Translate) -> str:
@@ -225,7 +236,8 @@ def _wrap(text: str) -> list[str]:
         if lines[-1] and columns(lines[-1] + piece) > WIDTH:
             lines.append("")
         lines[-1] += piece if lines[-1] else piece.lstrip(" \n")
-    return [line.replace(SOLID, " ") for line in lines]
+    first, *others = (line.replace(SOLID, " ") for line in lines)
+    return [first, *(CONTINUED + line for line in others)]
 
 
 def _statistics(came: np.ndarray, expected: np.ndarray, tolerance: float) -> dict[str, Any]:

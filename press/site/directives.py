@@ -32,6 +32,20 @@ class Picture(SphinxDirective):
         return [nodes.raw("", html, format="html")]
 
 
+class Workbench(SphinxDirective):
+    """The desk of an assignment: what it holds is what `workbench/bench.js` must know."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        builder = self.env.app.builder
+        if not isinstance(builder, StandaloneHTMLBuilder):
+            return []
+        manifest = "\n".join(self.content).replace("</", "<\\/")
+        html = builder.templates.render("workbench.html", {"manifest": manifest})
+        return [nodes.raw("", html, format="html")]
+
+
 class Chapter(SphinxRole):
     """A link to a page by its title, with its glyph (templates/glyphs.html)."""
 
@@ -47,4 +61,5 @@ class Chapter(SphinxRole):
 def setup(app: Sphinx) -> None:
     """Register these with Sphinx."""
     app.add_directive("picture", Picture)
+    app.add_directive("workbench", Workbench)
     app.add_role("chapter", Chapter())

@@ -2,7 +2,8 @@
 // Reads a job from stdin: {pages: [[from, to, name]], styles: [file], scripts: [file], icons: file,
 // own: [[style sheet, name]], synonyms: [[name]], terms: by language, what terms.mjs marks,
 // missing: name of a file that is not there, out: folder, languages: [[language, its folder]],
-// notebooks: [{page, name, source, to, base, how}], cards: whether each page has a picture}
+// notebooks: [{page, name, source, to, base, how}], cards: whether each page has a picture, editor:
+// file, python: the folder of Python's files, or null}
 import { createRequire } from "node:module";
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -146,7 +147,7 @@ async function assets(css, pages) {
   const font = await subsetFont(readFileSync(job.icons), icons, { targetFormat: "woff2" });
   write(join(job.out, "icons.woff2"), font);
   const formulas = [...rendered.values(), ...pages.flatMap((page) => page.match(/<math.*?<\/math>/gs) ?? [])].join("");
-  const signs = [...new Set(`0123456789.,−${formulas.replace(/<[^>]*>/g, "")}`)].join("");
+  const signs = [...new Set(`0123456789.,−√${formulas.replace(/<[^>]*>/g, "")}`)].join("");
   for (const [file] of css.matchAll(/fonts\/[\w-]+\.woff2/g)) {
     write(join(job.out, file), await subsetFont(readFileSync(join(KATEX, file)), signs, { targetFormat: "woff2" }));
   }
@@ -155,7 +156,15 @@ async function assets(css, pages) {
   for (const [from, name] of job.own) write(join(job.out, name), minified(readFileSync(from, "utf8"), name));
 }
 
-const written = Object.fromEntries(job.pages.map(([from, , name]) => [name, readFileSync(from, "utf8").replace(VAIN, "")]));
+// The editor in one file; Python's folder in the pages that have a workbench, or that there is none.
+if (job.python) {
+  const { buildSync } = require("esbuild");
+  buildSync({ entryPoints: [job.editor], outfile: join(job.out, "workbench/editor.js"), bundle: true, minify: true, format: "esm", legalComments: "eof", nodePaths: [join(process.cwd(), "node_modules")] });
+}
+const PYTHON = '"../../static/python/FOLDER/"';
+const python = (html) => html.replaceAll(PYTHON, job.python ? PYTHON.replace("FOLDER", job.python) : "null");
+
+const written = Object.fromEntries(job.pages.map(([from, , name]) => [name, python(readFileSync(from, "utf8").replace(VAIN, ""))]));
 const marked = markTerms(written, job.terms);
 const pages = job.pages.map(([, , name]) => renderPage(marked[name], name));
 if (errors.length) {

@@ -1,4 +1,4 @@
-"""What stands in the README of a download, and at the top of a notebook."""
+"""What stands in the README of a download, at the top of a notebook and of an assignment."""
 
 from collections.abc import Callable
 
@@ -20,6 +20,14 @@ def note(wheel: str, page: str, _: Callable[[str], str]) -> str:
 def missing(_: Callable[[str], str]) -> str:
     """What the page says that stands in for one that is not there."""
     return _("This page does not exist.")
+
+
+def how(_: Callable[[str], str]) -> str:
+    """What the page of an assignment says of itself."""
+    return _(
+        "Write your code, press *Check*, and read which mistake it behaves like: as often as you "
+        "like, with nothing to install. At the end, download your notebook and hand it in."
+    )
 
 
 def readme(name: str, _: Callable[[str], str]) -> str:

@@ -30,6 +30,6 @@ def test_a_notebook_takes_as_long_as_its_tasks_and_is_worth_20_points(source):
     task = r"^\| \d+\. .* \| ([\d.]+) \| \w+ \| (\d+) min \|$"
     points, minutes = zip(*re.findall(task, source.read_text("utf-8"), re.M), strict=True)
     assert sum(map(float, points)) == 20
-    row = rf"^\| {{download}}.*<exercises/{source.stem}\.zip>.* \| (\d+) min \|$"
+    row = rf"^\| {{doc}}.*<exercises/{source.stem}\.zip>.* \| (\d+) min \|$"
     said = re.search(row, (BOOK / "exercises.md").read_text("utf-8"), re.M)
     assert said and int(said[1]) == sum(map(int, minutes))

@@ -4,6 +4,7 @@ PREFIX = "bn"  # begins the labels of its mistakes
 PAGES = {  # the pages of mistakes, and the programs whose entries they show
     "mistakes_batch_norm": ("batch_norm", "batch_norm_training", "batch_norm_inference"),
     "mistakes_batch_norm_layer": (
-        *("BatchNorm", "batch_norm_backward", "batch_norm_backward_staged", "fold_batch_norm"),
+        *("BatchNorm", "PlainBatchNorm", "fold_batch_norm"),
+        *("batch_norm_backward", "batch_norm_backward_staged"),
     ),
 }

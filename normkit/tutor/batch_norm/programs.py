@@ -42,6 +42,35 @@ def batch_norm_inference(x, gamma, beta, running_mean, running_var, eps=1e-5):
 
 
 @program
+class PlainBatchNorm:
+    def __init__(self, features, eps=1e-5, momentum=0.1):
+        self.eps = eps
+        self.momentum = momentum
+        self.training = True
+        self.num_batches_tracked = 0
+        self.weight = np.ones(features)
+        self.bias = np.zeros(features)
+        self.running_mean = np.zeros(features)
+        self.running_var = np.ones(features)
+
+    def share(self):
+        self.num_batches_tracked += 1
+        return 1 / self.num_batches_tracked if self.momentum is None else self.momentum
+
+    def forward(self, x):
+        scaled = self.weight, self.bias
+        running = self.running_mean, self.running_var
+        if self.training:
+            share = self.share()
+            y, new_mean, new_var = batch_norm_training(x, *scaled, *running, share, self.eps)
+            self.running_mean = new_mean
+            self.running_var = new_var
+        else:
+            y = batch_norm_inference(x, *scaled, *running, self.eps)
+        return y
+
+
+@program
 def batch_norm_backward(dy, x, gamma, running_mean, running_var, training, eps=1e-5):
     axes = (0, *range(2, x.ndim))
     shape = (-1, *[1] * (x.ndim - 2))

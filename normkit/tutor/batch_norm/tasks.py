@@ -5,7 +5,7 @@ import numpy as np
 from normkit.messages import N_
 from normkit.tutor.by_hand import READY_MADE
 from normkit.tutor.probes import INTEGERS, WORKED, probes
-from normkit.tutor.states import STARTS, backward, new, shapes, starts
+from normkit.tutor.states import FLOATS, STARTS, backward, called, held, new, shapes, starts
 from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
 
 # --- Inputs -----------------------------------------------------------------------------------
@@ -182,6 +182,26 @@ def _use_layer(answer, dy, x, gamma, beta, momentum, eps) -> Named:
     yield "num_batches_tracked", layer.num_batches_tracked
 
 
+def _use_plain(answer, dy, x, gamma, beta, momentum, eps) -> Named:
+    """The same without PyTorch: arrays are its state, `training` its mode; no gradients."""
+    layer = answer(x.shape[1], eps=eps, momentum=momentum)
+    state = "weight", "bias", *RUNNING
+    yield "vars(layer)", shapes(held(layer, state))
+    yield STARTS, starts(held(layer, state), FLOATS)
+    layer.training = False
+    yield NEW, called(layer, x)
+    layer.weight, layer.bias, layer.training = gamma, beta, True
+    yield TRAINED, called(layer, x)
+    yield from held(layer, RUNNING)
+    layer.training = False
+    yield EVALUATED, called(layer, x[:1])
+    layer.training = True
+    called(layer, dy)
+    layer.training = False
+    yield AGAIN, called(layer, x)
+    yield "num_batches_tracked", layer.num_batches_tracked
+
+
 # --- The tasks --------------------------------------------------------------------------------
 
 add(
@@ -239,6 +259,7 @@ add(
             (DY, COLUMNS, [1, 2], [0, 1], 0.1),
             random=_layer_probes,
         ),
+        plain="batch_norm/layer_without_torch",
     ),
     Task(
         "batch_norm/backward",
@@ -279,6 +300,13 @@ def _is_inference(training, **_others) -> bool:
 add(
     # axes that rows do not have raise always: the exception says more than any mistake
     part("batch_norm/rows", "batch_norm/forward", _is_rows, without=("images_only",)),
+    part(
+        *("batch_norm/layer_without_torch", "batch_norm/layer"),
+        use=_use_plain,
+        programs=("batch_norm/PlainBatchNorm",),
+        any_dtype=(NEW, TRAINED, EVALUATED, AGAIN, *RUNNING),
+        plain="",
+    ),
     part("batch_norm/statistics", "batch_norm/running", use=_use_statistics),
     part("batch_norm/backward_inference", "batch_norm/backward", _is_inference),
 )

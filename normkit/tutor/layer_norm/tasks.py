@@ -8,7 +8,18 @@ import numpy as np
 from normkit.messages import N_
 from normkit.tutor.by_hand import READY_MADE
 from normkit.tutor.probes import CONSTANT, INTEGERS, probes, tokens, usual_eps
-from normkit.tutor.states import NEW, STARTS, TRAINED, backward, new, shapes, starts
+from normkit.tutor.states import (
+    FLOATS,
+    NEW,
+    STARTS,
+    TRAINED,
+    backward,
+    called,
+    held,
+    new,
+    shapes,
+    starts,
+)
 from normkit.tutor.tasks import Named, Probe, Task, add, by_name, part, parts
 
 ROWS = [[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]]
@@ -33,6 +44,7 @@ def _use_gradients(*wanted: str) -> Callable[..., Named]:
     return use
 
 
+PARAMETERS = "weight", "bias"
 EVALUATED = N_("the output after layer.eval()")
 
 
@@ -59,6 +71,16 @@ def _use_layer(answer, dy, x, gamma, beta, eps) -> Named:
     yield from {"dx": x.grad, "dweight": layer.weight.grad, "dbias": layer.bias.grad}.items()
     if not usual:
         yield EVALUATED, layer.eval()(x)
+
+
+def _use_plain(answer, dy, x, gamma, beta, eps) -> Named:
+    """A layer without PyTorch: arrays are its state, and nobody asks for gradients."""
+    layer = answer(x.shape[-1]) if eps == 1e-5 else answer(x.shape[-1], eps=eps)
+    yield "vars(layer)", shapes(held(layer, PARAMETERS))
+    yield STARTS, starts(held(layer, PARAMETERS), FLOATS)
+    yield NEW, called(layer, x)
+    layer.weight, layer.bias = gamma, beta
+    yield TRAINED, called(layer, x)
 
 
 # --- What layer normalisation does not see ----------------------------------------------------
@@ -195,6 +217,7 @@ add(
         ),
         rows=(NEW, TRAINED),
         pairs=100,
+        plain="layer_norm/layer_without_torch",
     ),
     Task(
         "layer_norm/backward",
@@ -222,6 +245,14 @@ add(
 )
 
 add(
+    part(
+        *("layer_norm/layer_without_torch", "layer_norm/layer"),
+        use=_use_plain,
+        programs=("layer_norm/PlainLayerNorm",),
+        reference="",
+        any_dtype=(NEW,),
+        plain="",
+    ),
     part("layer_norm/dx", "layer_norm/backward", use=_use_gradients("dx")),
     part("layer_norm/dgamma_dbeta", "layer_norm/backward", use=_use_gradients("dgamma", "dbeta")),
 )

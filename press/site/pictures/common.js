@@ -17,6 +17,8 @@ export const read = (text) => text.trim() === "" ? NaN : +text.trim().replace("â
 // Sentences with fields {like this} and **bold** words; Chinese needs no space between two.
 export const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, key) => values[key]).replace(/\*\*(.*?)\*\*/g, "<b>$1</b>");
 export const join = (...sentences) => sentences.filter(Boolean).join(lang === "zh" ? "" : " ");
+// A square root in MathML: few phones have a font that could draw <msqrt>.
+export const radical = (inside) => `<mrow class="root"><mo stretchy="false">âˆš</mo><mrow>${inside}</mrow></mrow>`;
 export const wordsOf = (root) => JSON.parse(root.querySelector("script").textContent);
 
 // Says of each prediction whether it was right, and why; from the second on, how many were.

@@ -1,7 +1,7 @@
 // Picture 6, depth: the residual stream and the gradients of Transformers that are not trained. The
 // numbers were measured (press/site/depths.py), and stand with the words in templates/pictures/.
 
-import { ask, axis, fill, fixed, handle, path, short, sized, slider, svg, ticks, wordsOf } from "./common.js";
+import { ask, axis, fill, fixed, handle, path, radical, short, sized, slider, svg, ticks, wordsOf } from "./common.js";
 
 const HUES = { post: "a", pre: "b", peri: "d", deep: "c" };
 const ANSWERS = [.5, 8, 39, 68, 1e38]; // how many times; all far from each other
@@ -79,7 +79,7 @@ export default function run(root) {
   function worked() {
     const { variance, sum, gradient } = of(placement), [before, after] = [variance[layer - 1], variance[layer]], digits = after < 10 ? 2 : 1;
     const n = (v, hue = "") => `<mn class="${hue}">${fixed(v, digits)}</mn>`, divided = sum.length > 0, added = after - before;
-    const steps = divided ? `<mfrac>${n(sum[layer - 1])}<msup><mrow><mo>(</mo><msqrt>${n(sum[layer - 1], "scale")}</msqrt><mo>)</mo></mrow><mn>2</mn></msup></mfrac>` : `<mrow>${n(before)}<mo>${added < 0 ? "−" : "+"}</mo>${n(Math.abs(added))}</mrow>`;
+    const steps = divided ? `<mfrac>${n(sum[layer - 1])}<msup><mrow><mo>(</mo>${radical(n(sum[layer - 1], "scale"))}<mo>)</mo></mrow><mn>2</mn></msup></mfrac>` : `<mrow>${n(before)}<mo>${added < 0 ? "−" : "+"}</mo>${n(Math.abs(added))}</mrow>`;
     const square = `<msubsup><mi class="scale">σ</mi><mn>${layer}</mn><mn>2</mn></msubsup>`;
     return `<span>${fill(words.work[divided ? "norm" : "add"], { l: layer, g: fixed(gradient[layer - 1], 3) })}</span><math><mstyle displaystyle="true"><mrow>${square}<mo>=</mo>${steps}<mo>=</mo><mn class="result">${fixed(after, digits)}</mn></mrow></mstyle></math>`;
   }

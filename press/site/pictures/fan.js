@@ -1,7 +1,7 @@
 // Picture 5, "from fan to S": layer normalisation maps each token along a straight line of its own; all
 // of them together look like a tanh. The words stand in templates/pictures/fan.html.
 
-import { ask, axis, fill, fixed, handle, path, short, sized, slider, svg, ticks, wordsOf } from "./common.js";
+import { ask, axis, fill, fixed, handle, path, radical, short, sized, slider, svg, ticks, wordsOf } from "./common.js";
 
 const TOKENS = 40, FEATURES = 16, EPS = 1e-5, WIDEST = 4, NARROWEST = .2, REACH = 10.5, MINE = 27; // MINE: the token in hand
 const TIMES = document.documentElement.lang.startsWith("zh") ? "×" : "·";
@@ -124,7 +124,7 @@ export default function run(root) {
   function worked() {
     const { x, y, mu, sigma, alpha: a, curve: { gamma } } = now, v = x[MINE][NUMBER], squashed = gamma * Math.tanh(a * v);
     const mean = `<mn class="shift">${mu < 0 ? "(" : ""}${fixed(mu)}${mu < 0 ? ")" : ""}</mn>`;
-    return `<span>${words.number}</span><math><mstyle displaystyle="true"><mfrac><mrow><mn>${fixed(v)}</mn><mo>−</mo>${mean}</mrow><msqrt><mn class="scale">${fixed(sigma ** 2)}</mn><mo>+</mo><mi>ε</mi></msqrt></mfrac><mo>=</mo><mn class="result" data-value="${y[MINE][NUMBER]}">${fixed(y[MINE][NUMBER])}</mn></mstyle></math> `
+    return `<span>${words.number}</span><math><mstyle displaystyle="true"><mfrac><mrow><mn>${fixed(v)}</mn><mo>−</mo>${mean}</mrow>${radical(`<mn class="scale">${fixed(sigma ** 2)}</mn><mo>+</mo><mi>ε</mi>`)}</mfrac><mo>=</mo><mn class="result" data-value="${y[MINE][NUMBER]}">${fixed(y[MINE][NUMBER])}</mn></mstyle></math> `
       + `<math><mn class="scale">${fixed(gamma)}</mn><mo>${TIMES}</mo><mi>tanh</mi><mo>(</mo><mn>${fixed(a, 3)}</mn><mo>${TIMES}</mo><mn>${fixed(v)}</mn><mo>)</mo><mo>=</mo><mn class="result" data-value="${squashed}">${fixed(squashed)}</mn></math>`;
   }
 

@@ -1,7 +1,7 @@
 // Picture 8, folding: batch normalisation moves into the layer before it, in three steps.
 // The words stand in templates/pictures/folding.html, in the language of the page.
 
-import { ask, field, fill, fixed, power, short, slider, wordsOf } from "./common.js";
+import { ask, field, fill, fixed, power, radical, short, slider, wordsOf } from "./common.js";
 
 const CHANNELS = [0, 1], INPUTS = [0, 1, 2], VISIBLE = 5e-4, LIMIT = 20;
 // W, w₀, the running mean and variance, γ, β: a row for each channel. Columns of x are examples.
@@ -111,15 +111,15 @@ export default function run(root) {
   function worked({ a, b, W, w }) {
     const c = channel, n = (v, hue = "") => `<mn class="${hue}">${v < 0 ? `(${number(v)})` : number(v)}</mn>`;
     const op = (...parts) => parts.join(""), o = (sign) => `<mo>${sign}</mo>`, i = (name, hue = "") => `<mi class="${hue}">${name}</mi>`;
-    const root = (inside) => `<msqrt>${inside}</msqrt>`, over = (top, under) => `<mfrac><mrow>${top}</mrow><mrow>${under}</mrow></mfrac>`;
+    const over = (top, under) => `<mfrac><mrow>${top}</mrow><mrow>${under}</mrow></mfrac>`;
     const result = (v) => `<mn class="result">${number(v)}</mn>`, eps = how !== "eps";
     const vector = (values) => `<mo>(</mo>${values.map((v) => `<mn>${short(v)}</mn>`).join(`<mo separator="true">${short(.5).replace("0.5", ",").replace("0,5", ";")}</mo>`)}<mo>)</mo>`;
     const inside = op(`<mn class="scale">${short(net.variance[c][0], 3)}</mn>`, eps ? o("+") + `<mn>${short(net.eps[0][0], 3)}</mn>` : "");
     const [z] = product(net.W, net.w.flat(), net.x)[c], [mean, variance] = statistics(net, how, c);
     const minus = (v, hue) => op(o(v < 0 ? "−" : "+"), `<mn class="${hue}">${number(Math.abs(v))}</mn>`);
     const lines = [
-      () => op(i("y"), o("="), n(net.gamma[c][0], "scale"), o("·"), over(op(`<mn>${number(z)}</mn>`, minus(-mean, "shift")), root(op(`<mn class="scale">${short(variance, 3)}</mn>`, o("+"), `<mn>${short(net.eps[0][0], 3)}</mn>`))), minus(net.beta[c][0], "shift"), o("="), result(inTwo(net, how)[c][0])),
-      () => op(i("a", "scale"), o("="), over(n(net.gamma[c][0], "scale"), root(inside)), o("="), result(a[c]), `<mspace width="1.2em"/>`, i("b", "shift"), o("="), n(net.beta[c][0], "shift"), o("−"), n(a[c], "scale"), o("·"), n(net.mean[c][0], "shift"), o("="), result(b[c])),
+      () => op(i("y"), o("="), n(net.gamma[c][0], "scale"), o("·"), over(op(`<mn>${number(z)}</mn>`, minus(-mean, "shift")), radical(op(`<mn class="scale">${short(variance, 3)}</mn>`, o("+"), `<mn>${short(net.eps[0][0], 3)}</mn>`))), minus(net.beta[c][0], "shift"), o("="), result(inTwo(net, how)[c][0])),
+      () => op(i("a", "scale"), o("="), over(n(net.gamma[c][0], "scale"), radical(inside)), o("="), result(a[c]), `<mspace width="1.2em"/>`, i("b", "shift"), o("="), n(net.beta[c][0], "shift"), o("−"), n(a[c], "scale"), o("·"), n(net.mean[c][0], "shift"), o("="), result(b[c])),
       () => op(`<msup>${i("W")}<mo>′</mo></msup>`, o("="), n(a[c], "scale"), o("·"), vector(net.W[c]), o("="), vector(W[c])),
       () => op(`<msubsup>${i("w")}<mn>0</mn><mo>′</mo></msubsup>`, o("="), n(a[c], "scale"), o("·"), how === "bias" ? "<mn>0</mn>" : n(net.w[c][0]), minus(b[c], "shift"), o("="), result(w[c])),
     ];

