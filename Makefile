@@ -15,7 +15,7 @@ export OMP_NUM_THREADS ?= 1
 PARALLEL := --numprocesses=logical --dist=loadgroup
 
 .DEFAULT_GOAL := all
-.PHONY: all pdf test proofs serve bench bench-grading messages english exercises solutions grade written report mutants clean help
+.PHONY: all pdf test proofs serve bench bench-grading bench-site messages english exercises solutions grade written report mutants clean help
 
 all: $(READY)  ## build the site into _build/site and the exercises into exercises
 	@$(RUN) -m press build
@@ -42,6 +42,9 @@ bench: $(READY)  ## measure speed, as ratios
 
 bench-grading: $(READY)  ## measure grading against stock nbgrader, as ratios (some minutes)
 	@$(RUN) -W ignore -m classroom.benchmark
+
+bench-site: $(READY)  ## measure every page with Lighthouse (needs Chromium; about two hours)
+	@$(RUN) -m press bench
 
 messages: $(READY)  ## refresh the catalogues after an English edit; list what to translate
 	@$(RUN) -m press messages

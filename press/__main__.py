@@ -5,7 +5,7 @@ import sys
 
 from press import PressError, made
 
-COMMANDS = "build", "pdf", "english", "exercises", "solutions", "messages", "check"
+COMMANDS = "build", "pdf", "bench", "english", "exercises", "solutions", "messages", "check"
 
 
 def main() -> int:

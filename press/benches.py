@@ -16,6 +16,7 @@ from press.site.readme import how
 FOLDER = "exercises"  # of the pages, among those of the book
 PYTHON = "../../static/python/FOLDER/"  # `finish` puts the folder's name there
 ANYWHERE = "normkit.tutor.states"  # imported where a class without PyTorch is accepted too
+SETUP = "cell-1"  # the cell that imports, which runs unseen
 SHOWN = "answer", "try"  # the kinds of code cells that a page shows
 BUFFER = re.compile(r'self\.register_buffer\("(\w+)", torch\.tensor\((.*?)\)\)')
 OPENING = re.compile(r"\A(# .*?)\n\n(.*?)\n\n.*?(^\|.*?)(?:\n\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -50,10 +51,10 @@ def _page(
     page.cells.append(_text(f"{title}\n\n{lede}\n\n{table}\n\n{how(say)}", "opening"))
     for cell in notebook.cells[1:-1]:
         kind = kinds.get(cell.id, "")
-        if cell.cell_type == "markdown":
+        if _is_text(cell):
             page.cells.append(_text(_box(cell.source, kind), cell.id))
-        elif kind in SHOWN:
-            cell.metadata = NotebookNode(tags=[kind])
+        elif kind in SHOWN or (cell.id != SETUP and not kind and _cell(name, cell, plain=False)):
+            cell.metadata = NotebookNode(tags=[kind] if kind else [])
             page.cells.append(cell)
     facts = json.dumps(told | {"language": language}, ensure_ascii=False)
     page.cells.append(_text(f"```{{workbench}}\n{facts}\n```", "workbench"))

@@ -1,9 +1,10 @@
 """What the commands of the press do."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
-from press import LANGUAGES, PressError, catalogue, made, sources, stage
+from press import LANGUAGES, PressError, catalogue, lighthouse, made, sources, stage
 from press.printed import NAME
 from press.typeset import Book, print_site, typeset
 
@@ -29,6 +30,15 @@ def pdf() -> None:
     """Print each language of the site as one PDF, and link to it."""
     print_site(site(), SITE)
     print(f"The files to print: {SITE}/<language>/{NAME}")
+
+
+def bench() -> None:
+    """Build the site where it knows its address, and measure all of its pages (two hours)."""
+    os.environ["NORMKIT_BOOK"] = lighthouse.ADDRESS
+    folder = BUILD / "bench"
+    stages = stage.stage(sources.book(), folder / "stage")
+    typeset(stages, _strings, folder / "site", folder)
+    lighthouse.measure(folder / "site")
 
 
 def english() -> None:

@@ -127,3 +127,8 @@ if (location.protocol !== "file:" && CSS.supports("selector(&)")) document.query
   places.set(figure, place);
   near.observe(figure);
 });
+
+// What was read once is there without a connection, too.
+if ("serviceWorker" in navigator && location.protocol !== "file:") {
+  addEventListener("load", () => navigator.serviceWorker.register(new URL("../sw.js", base)).catch(() => {}));
+}

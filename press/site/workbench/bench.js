@@ -398,6 +398,7 @@ function top() {
   head.querySelector(".where > span").after(h1);
   const about = head.querySelector(".about > div");
   for (const node of [...page.children]) if (node !== root && !tasks.some(({ place }) => place === node)) about.append(node);
+  about.parentElement.open = !!about.querySelector("h2") && !Object.keys(mine).length; // rules to know first
   const steps = head.querySelector(".steps ol");
   steps.style.gridTemplateColumns = tasks.map(({ points }) => `minmax(1.4rem, ${points}fr)`).join(" ");
   for (const task of tasks) steps.append(make("li", {}, task.step = step(task)));

@@ -137,6 +137,24 @@ def test_an_endless_loop_can_be_stopped(address, tmp_path):
         page.wait("document.querySelector('.state').textContent.includes('Stopped')")
 
 
+def test_what_was_used_once_is_there_without_a_connection(built, tmp_path):
+    with chromium(tmp_path) as page:
+        with serving(built) as base:
+            place = f"{base}/fr/exercises/layer_norm.html"
+            page.open(place)
+            page.value("navigator.serviceWorker.ready.then(() => { window.served = true; })")
+            page.wait("window.served")
+            page.open(f"{place}?again")  # through the service worker
+            press(page, "check")
+            told(page)
+            page.open(f"{base}/fr/layer_norm.html")
+        page.open(place)
+        press(page, "check")
+        assert "NotImplementedError" in told(page)
+        page.open(f"{base}/fr/layer_norm.html")
+        assert page.value("document.querySelector('h1').textContent").startswith("Normalisation")
+
+
 def test_an_exception_names_the_line_of_the_answer(address, tmp_path):
     with opened(address, tmp_path, answers={"forward": "x = 1\nx / 0\n"}) as page:
         press(page, "check")
