@@ -34,7 +34,7 @@ PARTS = re.compile(
     r"|os\.(write|writev|close|closerange|dup2?|fdopen|fork\w*|kill\w*|_exit|abort|exec\w*|pipe)\b"
     r"|torch\.(_(?!_)\w+|ops|classes|jit|compile|fx|export|library|package|overrides|utils\._\w+"
     r"|utils\.cpp_extension|multiprocessing)\b"
-    r"|normkit\.(tutor(?!\.\w+\.tasks\b)|_(?!_)\w+|messages)\b"
+    r"|normkit\.(tutor(?!\.(\w+\.tasks|states\.(run|state|evaluate))\b)|_(?!_)\w+|messages)\b"
     r"|numpy\.(ctypeslib|f2py)\b"
 )
 SETTINGS = "torch.backends.", "matplotlib.", "logging.", "warnings."  # meant to be changed

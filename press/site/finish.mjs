@@ -161,8 +161,9 @@ if (job.python) {
   const { buildSync } = require("esbuild");
   buildSync({ entryPoints: [job.editor], outfile: join(job.out, "workbench/editor.js"), bundle: true, minify: true, format: "esm", legalComments: "eof", nodePaths: [join(process.cwd(), "node_modules")] });
 }
-const PYTHON = '"../../static/python/FOLDER/"';
-const python = (html) => html.replaceAll(PYTHON, job.python ? PYTHON.replace("FOLDER", job.python) : "null");
+const PYTHON = /"((?:\.\.\/)+static\/python\/)FOLDER\/"/g;
+const RUN = /<button [^>]*class="run-page.*?<\/script>/s;
+const python = (html) => job.python ? html.replace(PYTHON, `"$1${job.python}/"`) : html.replace(RUN, "").replace(PYTHON, "null");
 
 const written = Object.fromEntries(job.pages.map(([from, , name]) => [name, python(readFileSync(from, "utf8").replace(VAIN, ""))]));
 const marked = markTerms(written, job.terms);

@@ -132,3 +132,6 @@ if (location.protocol !== "file:" && CSS.supports("selector(&)")) document.query
 if ("serviceWorker" in navigator && location.protocol !== "file:") {
   addEventListener("load", () => navigator.serviceWorker.register(new URL("../sw.js", base)).catch(() => {}));
 }
+
+document.querySelector(".run-page")?.addEventListener("click", ({ currentTarget }) =>
+  import(new URL("workbench/chapter.js", base)).then(({ start }) => start(currentTarget)), { once: true });

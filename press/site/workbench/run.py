@@ -18,6 +18,7 @@ from normkit.tutor.judging import Verdict, judge
 from normkit.tutor.observing import observe
 from normkit.tutor.wording import NUMBERS, compared, explain, paragraphs
 
+IMPORTS = ast.Import, ast.ImportFrom
 LONGEST = 20_000  # characters kept of what is printed
 
 
@@ -59,6 +60,73 @@ def work(asked: Mapping[str, Any]) -> dict[str, Any]:
         "verdicts": [told(verdict) for verdict in verdicts],
         "seconds": time.perf_counter() - start,
     }
+
+
+# --- A page of the book -----------------------------------------------------------------------
+
+
+def page(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Run the cells of a page in order; of those that need what is not here, say what they need.
+
+    asked: `cells`, the sources. Returns for each what it printed, its last expression, its error;
+    or `needs`, the module that is not here.
+    """
+    names: dict[str, Any] = {"__name__": "__main__"}
+    absent: dict[str, str] = {}  # names that are not there, each with the module that it needs
+    return [cell(source, f"<cell {i}>", names, absent) for i, source in enumerate(asked["cells"])]
+
+
+def cell(source: str, file: str, names: dict[str, Any], absent: dict[str, str]) -> dict[str, Any]:
+    """One cell; what it would have made is absent too if it needs what is not here."""
+    try:
+        tree = ast.parse(source, file)
+    except SyntaxError as wrong:
+        return {"printed": "", "value": "", "error": raised(wrong), "needs": ""}
+    imports = [node for node in tree.body if isinstance(node, IMPORTS)]
+    for line in imports:
+        try:
+            exec(compile(ast.Module([line], []), file, "exec"), names)
+        except ImportError as missing:
+            needed = (missing.name or "").partition(".")[0]
+            absent |= {a.asname or a.name.partition(".")[0]: needed for a in line.names}
+    made = bound(tree)
+    lack = {id(node): lacking(node, absent, made) for node in tree.body}
+    needs = next(filter(None, lack.values()), "")
+    left = [node for node in tree.body if lack[id(node)]]
+    if imports:  # what sets up a page: each line by itself
+        source = "\n".join(ast.unparse(node) for node in tree.body if node not in left)
+        needs = ""
+    value, error = "", None
+    with redirect_stdout(Printed()) as printed, redirect_stderr(printed):
+        if not needs:
+            value, error = run(source, file, names)
+    if error and error["name"] == "ModuleNotFoundError":
+        needs = error["message"].split("'")[1] if "'" in error["message"] else "?"
+    for name in made:
+        absent.pop(name, None)
+    for node in tree.body if needs else left:
+        absent |= dict.fromkeys(bound(node), needs or lack[id(node)])
+    return {"printed": printed.getvalue(), "value": value, "error": error, "needs": needs}
+
+
+def bound(tree: ast.AST) -> set[str]:
+    """The names that a cell gives a value: variables, functions, classes, parameters."""
+    nodes = list(ast.walk(tree))
+    found = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    found |= {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    return found | {n.arg for n in nodes if isinstance(n, ast.arg)}
+
+
+def lacking(node: ast.stmt, absent: Mapping[str, str], made: set[str]) -> str:
+    """The module that a statement needs and that is not here."""
+    if isinstance(node, IMPORTS):
+        wanted = {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    else:
+        wanted = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - made
+    return next((absent[name] for name in sorted(wanted) if name in absent), "")
+
+
+# --- A cell -----------------------------------------------------------------------------------
 
 
 def run(source: str, file: str, names: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:

@@ -39,7 +39,7 @@ async function boot({ base, language }) {
   pyodide.runPython("import json, run");
   return (asked) => {
     pyodide.globals.set("asked", JSON.stringify(asked));
-    return JSON.parse(pyodide.runPython("json.dumps(run.work(json.loads(asked)))"));
+    return JSON.parse(pyodide.runPython(`json.dumps(run.${asked.check === undefined ? "page" : "work"}(json.loads(asked)))`));
   };
 }
 

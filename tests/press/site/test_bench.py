@@ -1,13 +1,17 @@
 """The workbench in a browser: the same verdicts as on the desk, and a notebook that is graded."""
 
 import json
+import os
 import re
+import shutil
+import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
 import pytest
+from nbgrader.api import Gradebook
 
 from classroom import trial
 from normkit.messages import speak
@@ -198,13 +202,37 @@ def test_the_downloaded_notebook_has_all_points(address, course, tmp_path, langu
     for ours, theirs in zip(notebook.cells, released.cells, strict=True):
         assert ours == theirs | {"source": answers.get(ours.id, theirs.source)}
     assert notebook.metadata == released.metadata
-    scores, _said = trial.grade(course, name, f"{language}-student", file.read_text("utf-8"))
+    given = course / "submitted" / language / name
+    given.mkdir(parents=True)
+    shutil.copy(file, given)
+    command = [sys.executable, "-W", "ignore", "-m", "classroom.grade", name]
+    subprocess.run(
+        command, cwd=course, env=os.environ | {"PYTHONPATH": str(Path.cwd())}, check=True
+    )
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        grades = book.find_submission_notebook(name, name, language).grades
+        scores = {grade.name: grade.auto_score for grade in grades if grade.name != "written"}
     due = {
         facts(c)["grade_id"]: facts(c)["points"] for c in released.cells if facts(c).get("grade")
     }
-    assert {known: scores[known] for known in due if known != "written"} == {
-        known: points for known, points in due.items() if known != "written"
-    }
+    assert scores == {known: points for known, points in due.items() if known != "written"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_chapter_runs_and_says_what_it_cannot_run(address, tmp_path, language):
+    with chromium(tmp_path) as page:
+        page.open(f"{address}/{language}/group_instance_norm.html")
+        page.value("document.querySelector('.run-page').click()")
+        page.wait("document.querySelectorAll('.live').length > 3")
+        stored = "cell.querySelector('.cell_output:not(.live)')?.textContent.trim()"
+        cells = f"""[...document.querySelectorAll('.cell')].filter(c => c.querySelector('.live'))
+            .map(cell => [{stored}, cell.querySelector('.live').textContent.trim()])"""
+        ran = page.value(cells)
+        same = [words(then) == words(now) for then, now in ran if then]
+        assert len(same) > 3 and sum(same) >= len(same) - 1  # one ends in rounding noise
+        needs = page.value("[...document.querySelectorAll('.needs')].map(p => p.textContent)")
+        assert needs and all("PyTorch" in told for told in needs)
+        assert page.axe() == []
 
 
 @pytest.mark.parametrize("name", assignments())
