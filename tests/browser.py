@@ -42,9 +42,9 @@ class Page:
         assert "exceptionDetails" not in found, (script, found)
         return found["result"].get("value")
 
-    def wait(self, script):
+    def wait(self, script, seconds=30):
         """Wait until something is true, on this page or the next; return it."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + seconds
         while True:
             with suppress(Left):
                 if found := self.value(script):

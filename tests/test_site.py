@@ -221,7 +221,7 @@ def test_a_heading_has_the_same_address_in_every_language(pages):
         if "en" in path.parts:
             places = [section["id"] for section in page.select("article section[id]")]
             for language in LANGUAGES:
-                other = pages[SITE / language / path.name]
+                other = pages[SITE / language / path.relative_to(SITE / "en")]
                 assert [e["id"] for e in other.select("article section[id]")] == places, path
 
 

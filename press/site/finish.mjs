@@ -148,7 +148,8 @@ async function assets(css, pages) {
   write(join(job.out, "icons.woff2"), font);
   const formulas = [...rendered.values(), ...pages.flatMap((page) => page.match(/<math.*?<\/math>/gs) ?? [])].join("");
   const signs = [...new Set(`0123456789.,−√${formulas.replace(/<[^>]*>/g, "")}`)].join("");
-  for (const [file] of css.matchAll(/fonts\/[\w-]+\.woff2/g)) {
+  const preloaded = ["Main-Regular", "Math-Italic"].map((name) => `fonts/KaTeX_${name}.woff2`); // layout.html
+  for (const file of new Set([...css.match(/fonts\/[\w-]+\.woff2/g) ?? [], ...preloaded])) {
     write(join(job.out, file), await subsetFont(readFileSync(join(KATEX, file)), signs, { targetFormat: "woff2" }));
   }
   const iconFace = '@font-face{font-family:"Font Awesome 6 Free";font-weight:900;font-display:block;src:url(icons.woff2)}';

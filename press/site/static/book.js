@@ -129,9 +129,12 @@ if (location.protocol !== "file:" && CSS.supports("selector(&)")) document.query
 });
 
 // What was read once is there without a connection, too.
-if ("serviceWorker" in navigator && location.protocol !== "file:") {
+if ("serviceWorker" in navigator && "live" in document.documentElement.dataset) {
   addEventListener("load", () => navigator.serviceWorker.register(new URL("../sw.js", base)).catch(() => {}));
 }
 
-document.querySelector(".run-page")?.addEventListener("click", ({ currentTarget }) =>
-  import(new URL("workbench/chapter.js", base)).then(({ start }) => start(currentTarget)), { once: true });
+const runs = document.querySelector(".run-page");
+if (runs && "live" in document.documentElement.dataset) {
+  runs.hidden = false;
+  runs.addEventListener("click", () => import(new URL("workbench/chapter.js", base)).then(({ start }) => start(runs)), { once: true });
+}
