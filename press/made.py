@@ -6,6 +6,7 @@ from pathlib import Path
 from press.files import digest, under
 
 STAMP, SITE, EXERCISES = Path("_build/made"), Path("_build/site"), Path("exercises")
+PYTHON = Path("static/python")  # missing where it could not be fetched
 WHERE = f"""\
 The site:      {SITE}/index.html  (make serve shows it on localhost)
 The exercises: {EXERCISES}/<language>/<assignment>/<assignment>.ipynb"""
@@ -15,7 +16,7 @@ FILES = "_config.yml", "_toc.yml", "requirements.txt", "pyproject.toml", "nbgrad
 
 def is_current() -> bool:
     """Whether a build would find all as the last one left it."""
-    return STAMP.exists() and STAMP.read_text() == _state()
+    return (SITE / PYTHON).exists() and STAMP.exists() and STAMP.read_text() == _state()
 
 
 def remember() -> None:

@@ -21,6 +21,7 @@ from normkit import __version__
 from press import LANGUAGES, PressError, address, book, report, terms
 from press.files import digest, under, write
 from press.finish import Edition, finish
+from press.made import PYTHON
 from press.printed import NAME, print_book
 from press.site import HERE as SITE
 from press.site.readme import missing, note
@@ -55,7 +56,7 @@ def typeset(
     same = (site / "index.html").exists() and done.exists() and done.read_text() == stamp
     if not same:
         finish(_editions(books), site)
-        done.write_text(stamp)
+        done.write_text(stamp if (site / PYTHON).exists() else "")  # else it is tried again
     return books
 
 

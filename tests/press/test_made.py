@@ -16,12 +16,18 @@ def house(tmp_path, monkeypatch):
     for folder in (made.SITE, made.EXERCISES):
         folder.mkdir(parents=True)
         (folder / "made").write_text("made")
+    (made.SITE / made.PYTHON).mkdir(parents=True)
     made.remember()
     return tmp_path
 
 
 def test_what_was_built_is_current(house):
     assert made.is_current()
+
+
+def test_a_site_that_was_built_without_python_is_built_again(house):
+    (made.SITE / made.PYTHON).rmdir()
+    assert not made.is_current()
 
 
 @pytest.mark.parametrize("name", ["book/a.md", "locale/a.md", "_toc.yml", "_build/site/made"])

@@ -41,10 +41,12 @@ export function start(button) {
   // What a cell gave, in the place of the output that the book was built with.
   function show(one, { printed, value, error, needs }) {
     one.live?.remove();
-    if (needs) return one.note ??= note(one, words.needs.replace("{what}", words.modules[needs] ?? needs));
+    one.cell.querySelector(".cell_output:not(.live)")?.toggleAttribute("hidden", !needs);
+    one.note?.remove();
+    one.note = null;
+    if (needs) return one.note = note(one, words.needs.replace("{what}", words.modules[needs] ?? needs));
     const text = [printed.replace(/\n$/, ""), value, error && `${error.name}: ${error.message}`].filter(Boolean).join("\n");
     one.live = make("div", { className: "cell_output live" }, make("div", { className: "highlight" }, make("pre", { textContent: text, tabIndex: 0 })));
-    one.cell.querySelector(".cell_output:not(.live)")?.toggleAttribute("hidden", true);
     if (text) one.cell.append(one.live);
     one.live.classList.toggle("wrong", !!error);
     open(one);
