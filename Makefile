@@ -12,10 +12,13 @@ export PYTHONUTF8 := 1
 # pages and tests already share the cores: threads of their own would wait for each other
 export OMP_NUM_THREADS ?= 1
 
+# other people's models, and a tool to compare with
+ZOO := timm==1.0.31 torch-audit==0.3.0 torchvision==0.28.0 transformers==5.23.0
+
 PARALLEL := --numprocesses=logical --dist=loadgroup
 
 .DEFAULT_GOAL := all
-.PHONY: all pdf test proofs serve bench bench-grading bench-site messages english exercises solutions grade written report mutants clean help
+.PHONY: all pdf test proofs serve bench bench-watch bench-grading bench-site examine-zoo messages english exercises solutions grade written report mutants clean help
 
 all: $(READY)  ## build the site into _build/site and the exercises into exercises
 	@$(RUN) -m press build
@@ -40,11 +43,20 @@ serve: all  ## build, then serve the site on http://localhost:8000
 bench: $(READY)  ## measure speed, as ratios
 	@$(RUN) book/code/benchmark.py
 
+bench-watch: $(READY)  ## measure what `normkit.watch` costs, as ratios (some minutes)
+	@$(RUN) -m normkit.watching.benchmark
+
 bench-grading: $(READY)  ## measure grading against stock nbgrader, as ratios (some minutes)
 	@$(RUN) -W ignore -m classroom.benchmark
 
 bench-site: $(READY)  ## measure every page with Lighthouse (needs Chromium; about two hours)
 	@$(RUN) -m press bench
+
+examine-zoo: $(READY)  ## examine 188 real architectures, and 120 traps planted in some (minutes)
+	@$(PIP) $(ZOO)
+	@$(RUN) -W ignore -m tests.normkit.examining.zoo
+	@$(RUN) -W ignore -m tests.normkit.examining.planted
+	@$(RUN) -W ignore -m tests.normkit.examining.neighbours
 
 messages: $(READY)  ## refresh the catalogues after an English edit; list what to translate
 	@$(RUN) -m press messages

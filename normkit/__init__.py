@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         instance_norm,
         instance_norm_backward,
     )
+    from normkit.examining import examine
     from normkit.folding import fold_affine, fold_batch_norm, fold_centring
     from normkit.functions import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
     from normkit.layers import (
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         deepnorm_init,
     )
     from normkit.tutor.feedback import check, diagnose
+    from normkit.watching import NotFinite, watch
 
 __version__ = "0.1.0"
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "GroupNorm",
     "InstanceNorm2d",
     "LayerNorm",
+    "NotFinite",
     "RMSNorm",
     "Residual",
     "batch_norm",
@@ -72,6 +75,7 @@ __all__ = [
     "dyt",
     "dyt_alpha_init",
     "dyt_backward",
+    "examine",
     "fold_affine",
     "fold_batch_norm",
     "fold_centring",
@@ -87,6 +91,7 @@ __all__ = [
     "say",
     "speak",
     "variance",
+    "watch",
     "weight_norm",
     "weight_norm_backward",
 ]
@@ -99,6 +104,7 @@ _LATER = {
         "batch_norm batch_norm_backward group_norm group_norm_backward instance_norm "
         "instance_norm_backward"
     ),
+    "examining": "examine",
     "folding": "fold_affine fold_batch_norm fold_centring",
     "functions": "layer_norm layer_norm_backward rms_norm rms_norm_backward",
     "layers": "BatchNorm1d BatchNorm2d Derf DyT GroupNorm InstanceNorm2d LayerNorm RMSNorm",
@@ -106,6 +112,7 @@ _LATER = {
         "Attention CharacterTransformer FeedForward Residual deepnorm_constants deepnorm_init"
     ),
     "tutor.feedback": "check diagnose",
+    "watching": "NotFinite watch",
 }
 
 

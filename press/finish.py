@@ -16,6 +16,7 @@ from press.files import mirror, under, write
 from press.made import EXERCISES
 from press.marks import marks
 from press.node import NODE, install, run_node
+from press.packs import WHEELS
 from press.printed import NAME
 from press.site import HERE as SITE
 from press.terms import synonyms
@@ -97,6 +98,8 @@ def finish(editions: Mapping[str, Edition], site: Path, printed: bool = False) -
     for file in (SITE / "workbench").glob("[!e]*.js"):  # the editor is bundled
         write(site / "static/workbench" / file.name, file.read_bytes())
     write(site / "sw.js", (SITE / "sw.js").read_bytes())
+    for wheel in WHEELS.glob("*.whl"):  # pip installs it from here
+        write(site / wheel.name, wheel.read_bytes())
     write(site / "index.html", landing(editions, printed).encode())
     _announce(editions, site)
     write(site / ".nojekyll", b"")  # else GitHub Pages drops folders that begin with _

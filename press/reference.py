@@ -17,7 +17,7 @@ ITEM = re.compile(r"(?:\w+, )*\w+: |(?:Returns|Raises|Source)\b")
 ARGUMENTS = re.compile(r"^((?:[a-z_]\w*, )*[a-z_]\w*):")
 SEE = re.compile(r"See: ([a-z-]+) in book/\w+\.md; (\S+)\.")
 LINKS = (
-    r"See {{ref}}`the formula <\1>`, {{download}}`the code <{code}>` and "
+    r"See {{ref}}`the {place} <\1>`, {{download}}`the code <{code}>` and "
     r"{{download}}`its tests <\2>`."
 )
 GRADIENT = "_backward"
@@ -55,8 +55,10 @@ def entry(module: str, name: str, prefix: str = "") -> str:
         subsequent_indent="    ",
         break_on_hyphens=False,
     )
-    links = LINKS.format(code=_file(home).relative_to(ROOT).as_posix())
-    described = SEE.sub(links, ast.get_docstring(node) or "")
+    text = ast.get_docstring(node) or ""
+    place = "formula" if "$$" in text else "page"
+    links = LINKS.format(place=place, code=_file(home).relative_to(ROOT).as_posix())
+    described = SEE.sub(links, text)
     title = f"({label.lower().replace('_', '-')})=\n### `{name}`"
     code = f"{FENCE}python\n{call}\n{FENCE}"
     return "\n\n".join([title, code, *map(_paragraph, described.split("\n\n"))])

@@ -19,19 +19,27 @@ from press.translate import messages
 
 BOOK, SOLUTIONS = Path("book"), Path("solutions")
 TOC = Path("_toc.yml")
+# a page may quote the package, and then its words are the package's; labels of reports are none
+APART = re.compile(r"normkit/(examining|watching)/")
 CACHE = Path("_build/cache")
-TUTORED = re.compile(r"tutor|diagnose|\bcheck\(")  # in a page that shows what the tutor says
+# parts of the package that only pages with such words show: the tutor, the check-up, the watch
+PARTS = {
+    "tutor": re.compile(r"tutor|diagnose|\bcheck\("),
+    "examining": re.compile(r"normkit\.examin|\"examining\""),
+    "watching": re.compile(r"normkit\.watch|\"watching\""),
+}
 
 
 def book() -> dict[str, NotebookNode]:
     """Return the pages of the book by name, run."""
     paths = run.pages(TOC, BOOK)
-    tutor = _of_package(Path("normkit/tutor"))
-    library = _of_package(Path("normkit")) - tutor
+    parts = {name: _of_package(Path("normkit") / name) for name in PARTS}
+    library = _of_package(Path("normkit")).difference(*parts.values())
     inputs = [*library, *programs(), Path("press/reference.py"), Path("requirements.txt")]
 
     def own(page: Path) -> set[Path]:
-        return tutor if TUTORED.search(page.read_text("utf-8")) else set()
+        words = page.read_text("utf-8")
+        return set().union(*(parts[name] for name, shows in PARTS.items() if shows.search(words)))
 
     done = map(prose.write_out, run.run(paths, CACHE, inputs, own))
     return {path.stem: notebook for path, notebook in zip(paths, done, strict=True)}
@@ -53,13 +61,14 @@ def programs() -> list[Path]:
 
 def shown() -> list[Path]:
     """Return the modules that pages link to, and their tests: as they are, in any language."""
-    return sorted([*Path("normkit").glob("*.py"), *Path("tests/normkit").glob("*.py")])
+    packages = [*Path("normkit").glob("*.py"), *Path("normkit").glob("*/__init__.py")]
+    return sorted([*packages, *Path("tests/normkit").rglob("*.py")])
 
 
 def entries() -> dict[str, list[Entry]]:
     """Return what there is to translate: for each domain, its messages in order."""
     package = list(_of_normkit())
-    known = {entry.message for entry in package}  # a page may quote the package
+    known = {entry.message for entry in package if not APART.search(entry.path)}
     domains = {
         f"book/{name}": [entry for entry in _of_notebook(page) if entry.message not in known]
         for name, page in book().items()

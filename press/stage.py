@@ -9,7 +9,7 @@ import yaml
 from joblib import Memory
 from nbformat import NotebookNode
 
-from press import LANGUAGES, PressError, benches, code, sources, terms
+from press import LANGUAGES, PressError, benches, book, code, sources, terms
 from press.catalogue import load, path_of
 from press.contents import chapters
 from press.files import digest, mirror, under
@@ -59,7 +59,8 @@ def _files(pages: Mapping[str, NotebookNode], language: str, wheel: Path) -> dic
     files = {"_toc.yml": _contents(language).encode(), wheel.name: wheel.read_bytes()}
     for name, page in pages.items():
         translated = _in_language(page, language, "normkit", f"book/{name}")
-        files[f"{name}.ipynb"] = nbformat.writes(translated).replace(WHEEL, wheel.name).encode()
+        named = nbformat.writes(translated).replace(f"install ./{WHEEL}", _installed(wheel))
+        files[f"{name}.ipynb"] = named.replace(WHEEL, wheel.name).encode()
     words = load(language, "book/code")
     for path in sources.programs():
         with _naming(path):
@@ -75,6 +76,11 @@ def _files(pages: Mapping[str, NotebookNode], language: str, wheel: Path) -> dic
     for name, pack in packs(EXERCISES / language, lambda name: readme(name, say), wheel):
         files[f"exercises/{name}"] = pack
     return files
+
+
+def _installed(wheel: Path) -> str:
+    """How pip is told where the package is: on the site, if its address is known."""
+    return f"install {book() or '.'}/{wheel.name}"
 
 
 def _in_language(notebook: NotebookNode, language: str, *domains: str) -> NotebookNode:

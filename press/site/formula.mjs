@@ -122,7 +122,9 @@ function spoken(wrapper, tex) {
   const [math] = wrapper.children, [whole] = math.children[0].children;
   math.children = whole.type === "mrow" ? whole.children : [whole];
   mend(math);
-  const markup = wrapper.toMarkup().replaceAll(' class ="', ' class="').replace(BLANK, "");
+  math.attributes = { ...math.attributes, class: wrapper.classes.join(" ") }; // which is one element less
+  delete math.attributes.xmlns; // HTML knows it
+  const markup = math.toMarkup().replaceAll(' class ="', ' class="').replace(BLANK, "");
   return tex.includes("{,}") ? markup.replaceAll(COMMA, ",") : markup;
 }
 

@@ -9,6 +9,9 @@ const FORMULA = { mfrac: "/", msup: "^" }; // between their two children
 const LESS = [
   [/^(api|instructors|references|index|exercises)#/, 0.2],
   [/^(glossary|mistakes)/, 0.2],
+  [/^practice#/, 0.7],
+  [/^examine#/, 0.5],
+  [/^interview#/, 0.93],
   [/-(sources|exercise)$/, 0.3],
   [/-(questions|remember|mistakes|proofs)$/, 0.1],
 ];

@@ -132,7 +132,7 @@ def test_a_term_or_its_synonym_finds_its_own_place_first(search, language, query
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_message_of_an_error_finds_what_it_means(search, language):
     message = "ValueError: Expected more than 1 value per channel when training, got input size"
-    wanted = place(language, "interview#interview-more-than-one")
+    wanted = place(language, "practice#practice-one-value")
     assert search(language, f"{message} torch.Size([1, 512, 1, 1])")[0] == wanted
 
 
@@ -147,7 +147,7 @@ def test_names_and_slips_find_something(search, query, name):
 
 @pytest.mark.needs("chromium")
 def test_most_questions_as_people_ask_them_find_the_answer_among_the_first_three(search):
-    """Measured: 81 of 96. The others share hardly a word with their answer."""
+    """Measured: 155 of 171. The others share hardly a word with their answer."""
     lines = [line for line in QUESTIONS.read_text("utf-8").splitlines() if line[0] != "#"]
     missed = []
     for line in lines:
@@ -156,7 +156,7 @@ def test_most_questions_as_people_ask_them_find_the_answer_among_the_first_three
         wanted = {place(language, label) for label in labels.split()}
         if not wanted & {*search(language, query)[:3]}:
             missed.append(f"{number} {query}")
-    assert len(missed) <= 0.18 * len(lines), "\n".join(missed)
+    assert len(missed) <= 0.1 * len(lines), "\n".join(missed)
 
 
 @pytest.mark.needs("chromium")
@@ -186,4 +186,4 @@ def test_the_dialog_is_used_by_keyboard_and_marks_what_it_found(built, tmp_path)
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_index_is_small(built, language):
-    assert len(gzip.compress((SITE / f"static/search/{language}.js").read_bytes())) <= 250_000
+    assert len(gzip.compress((SITE / f"static/search/{language}.js").read_bytes())) <= 275_000

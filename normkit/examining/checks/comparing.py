@@ -1,0 +1,143 @@
+"""Checks that compare passes: what differs where nothing may differ."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from normkit.examining import padding
+from normkit.examining.checks.listing import Hit, channels, check, measured
+from normkit.examining.pairs import CHANGED, UNCHANGED, Seen, apart
+from normkit.examining.report import ERROR, NOTE, WARNING
+from normkit.examining.sites import Site
+from normkit.examining.subject import FEW, Subject
+
+GREATER = 1.2  # variance with dropout, in units of that without
+
+
+@check("depends_on_the_batch_in_eval", ERROR, "practice-other-rows")
+def depends_on_the_batch_in_eval(s: Subject) -> Iterator[Hit]:
+    """In inference, what a norm makes of one example depends on the others."""
+    compared = s.culprits
+    for site in s.sites.values():
+        if compared.get(site.path):
+            yield Hit(site.path, {"change": compared[site.path]})
+        elif site.path not in compared and _is_batch_in_eval(site):
+            yield Hit(site.path, {"change": 1.0})
+
+
+def _is_batch_in_eval(site: Site) -> bool:
+    """Whether a probe in inference moved values along axis 0: asked where nothing was compared."""
+    axes = site.probe.eval_axes or ()
+    return bool(site.calls) and site.kind == "batch" and 0 in axes
+
+
+@check("rows_mix_outside_norms", NOTE, "practice-other-rows")
+def rows_mix_outside_norms(s: Subject) -> Iterator[Hit]:
+    """The answer for an example depends on the others, and no norm is to blame."""
+    if not s.alike or any(s.culprits.values()):
+        return
+    for a, b in zip(s.alike[0][""], s.alike[1][""], strict=False):
+        if a.y.shape == b.y.shape and a.y.ndim and a.y.shape[0] == s.batch:
+            change = float(apart(a.y[:1], b.y[:1]).max())
+            if change > CHANGED:
+                yield Hit("", {"change": change})
+                return
+
+
+@check("padding_enters_the_statistics", ERROR, "practice-padding")
+def padding_enters_the_statistics(s: Subject) -> Iterator[Hit]:
+    """What stands under the mask changes what a norm makes of the rest."""
+    found: dict[str, Hit] = {}
+    for first, second, training in s.padded:
+        for site in measured(s):
+            for a, b in zip(first.get(site.path, []), second.get(site.path, []), strict=False):
+                change = _under_the_mask(site, a, b, s.mask)
+                if change > CHANGED and site.path not in found:
+                    level = WARNING if training else ERROR
+                    found[site.path] = Hit(site.path, {"change": change}, level)
+    yield from found.values()
+
+
+def _under_the_mask(site: Site, a: Seen, b: Seen, mask: Tensor | None) -> float:
+    """How far outputs differ at positions whose own numbers do not."""
+    axis = channels(site, a.x.ndim)
+    if axis is None or mask is None or a.x.shape != a.y.shape or a.x.ndim != b.x.ndim:
+        return 0.0
+    before = bool(mask[:, -1].all()) and not bool(mask[:, 0].all())
+    x, other = padding.cropped(a.x, b.x, before)
+    y, changed = padding.cropped(a.y, b.y, before)
+    given = (x - other).abs().amax(axis) / (x.abs().mean() + 1e-12)
+    made = (y - changed).abs().amax(axis) / (y.abs().mean() + 1e-12)
+    same = given <= UNCHANGED
+    return float(made[same].max()) if same.any() else 0.0
+
+
+@check("updated_again_in_backward", ERROR, "practice-checkpointing")
+def updated_again_in_backward(s: Subject) -> Iterator[Hit]:
+    """The backward pass updates running statistics again: a checkpoint computes the norm twice."""
+    for path, (before, after, last) in (s.training.counts if s.training else {}).items():
+        if last > after:
+            yield Hit(path, {"updates": last - before})
+
+
+@check("shared_running_statistics", WARNING, "practice-shared")
+def shared_running_statistics(s: Subject) -> Iterator[Hit]:
+    """One norm, called for several sources, with one set of running statistics."""
+    for path, seen in (s.training.moments if s.training else {}).items():
+        if len(seen) > 1 and s.training and s.training.moved.get(path):
+            means = torch.stack([m.mean for m in seen if m.mean.shape == seen[0].mean.shape])
+            spread = seen[0].variance.sqrt().mean() + 1e-12
+            apart = float((means.amax(0) - means.amin(0)).median() / spread)
+            yield Hit(path, {"calls": len(seen), "apart": apart})
+
+
+@check("frozen_but_statistics_move", WARNING, "practice-frozen")
+def frozen_but_statistics_move(s: Subject) -> Iterator[Hit]:
+    """γ and β are frozen, and the running statistics are not."""
+    for path, moved in (s.training.moved if s.training else {}).items():
+        own = list(s.sites[path].module.parameters())
+        if moved and own and not any(p.requires_grad for p in own):
+            yield Hit(path, {"parameters": sum(p.numel() for p in own)})
+
+
+@check("stays_in_eval", NOTE, "practice-frozen")
+def stays_in_eval(s: Subject) -> Iterator[Hit]:
+    """In training mode, a norm with running statistics still uses them."""
+    for path, training in (s.training.modes if s.training else {}).items():
+        if not training and s.sites[path].has_statistics:
+            yield Hit(path, {"statistics": int(s.sites[path].module.running_mean.numel())})
+
+
+@check("statistics_never_updated", NOTE, "practice-frozen")
+def statistics_never_updated(s: Subject) -> Iterator[Hit]:
+    """In training, running statistics stay as they are although the norm is in training mode."""
+    for path, moved in (s.training.moved if s.training else {}).items():
+        site = s.sites[path]
+        trains = site.kind == "batch" and s.training and s.training.modes.get(path)
+        if not moved and site.calls and trains:
+            yield Hit(path, {"batches": site.batches or 0})
+
+
+@check("norm_never_called", NOTE, "practice-left-out")
+def norm_never_called(s: Subject) -> Iterator[Hit]:
+    """A norm that no pass reaches."""
+    if s.failure:
+        return
+    for site in s.sites.values():
+        used = s.training.modes if s.training else {}
+        if not site.calls and site.path not in used:
+            yield Hit(site.path, {"parameters": sum(p.numel() for p in site.module.parameters())})
+
+
+@check("dropout_before_batch_norm", WARNING, "practice-dropout")
+def dropout_before_batch_norm(s: Subject) -> Iterator[Hit]:
+    """Dropout raises the variance that a batch norm stores, and is gone in inference."""
+    for path, (without, dropped) in s.dropped.items():
+        for a, b in zip(without, dropped, strict=False):
+            if a.variance.shape == b.variance.shape and min(a.count, b.count) >= FEW:
+                eps = s.sites[path].eps or 1e-12  # a variance far below it may do what it likes
+                ratio = float(((b.variance + eps) / (a.variance + eps)).median())
+                if ratio > GREATER:
+                    yield Hit(path, {"times": ratio})
+                    break
