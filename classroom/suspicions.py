@@ -22,7 +22,7 @@ BEHIND, UNUSUAL, CALLS = (
     for names in (
         "_thread atexit builtins code codeop concurrent ctypes dis gc importlib marshal "
         "multiprocessing runpy threading",
-        "ast asyncio cffi cloudpickle dill equinox fcntl flax glob haiku http inspect jax keras "
+        "ast asyncio cffi cloudpickle dill equinox fcntl flax glob haiku http inspect keras "
         "mmap numba os pickle pip pty requests resource shutil signal sklearn socket subprocess "
         "tempfile tensorflow types urllib",
         "compile delattr eval exec globals vars",

@@ -38,7 +38,8 @@ GRADIENTS = (
 )
 VARIANCES = (
     *(f"{kind}.{n}" for kind in ("numpy", "numpy.ndarray", "torch.Tensor") for n in ("var", "std")),
-    *(f"numpy.{name}" for name in ("cov", "nanvar", "nanstd")),
+    *(f"{np}.{name}" for np in ("numpy", "jax.numpy") for name in ("cov", "nanvar", "nanstd")),
+    *("jax.numpy.var", "jax.numpy.std"),
     *(f"torch.{name}" for name in ("var", "std", "var_mean", "std_mean", "cov")),
     *(f"statistics.{kind}{name}" for kind in ("", "p") for name in ("variance", "stdev")),
 )
@@ -48,6 +49,7 @@ SUMS = (
         for kind in ("numpy", "numpy.ndarray", "torch.Tensor")
         for n in ("mean", "sum")
     ),
+    *(f"jax.numpy.{name}" for name in ("mean", "sum", "average")),
     *("numpy.average", "torch.mean", "torch.sum", "statistics.mean", "statistics.fmean"),
     *("builtins.sum", "math.fsum"),
 )
@@ -165,6 +167,11 @@ def is_a_students(frame: FrameType) -> bool:
     return _origin(frame.f_code, frame.f_globals) == "student"
 
 
+def wrote(function: FunctionType) -> bool:
+    """Whether a function is a student's."""
+    return _origin(function.__code__, function.__globals__) == "student"
+
+
 def _origin(code: CodeType, names: dict[str, Any]) -> str:
     module = dict.get(names, "__name__")
     top = module.partition(".")[0] if type(module) is str else ""
@@ -200,7 +207,7 @@ def _methods(thing: Any) -> Iterator[FunctionType]:
     names = "__init__", "__call__", "forward"
     for method in (thing, *(_attribute(thing, name) for name in names)):
         f = _inside(method)
-        if type(f) is FunctionType and _origin(f.__code__, f.__globals__) == "student":
+        if type(f) is FunctionType and wrote(f):
             yield f
 
 

@@ -14,7 +14,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from traceback import walk_tb
 from types import FrameType
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from normkit.tutor.by_hand import is_a_students, named_in, watching
-from normkit.tutor.states import is_plain
+from normkit.tutor.states import is_in_jax, is_of_jax, is_plain
 from normkit.tutor.tasks import TESTED, Probe, Task, find
 
 LARGEST = 10_000  # numbers kept of one result
@@ -137,7 +137,8 @@ def run_probe(answer: Any, task: Task, probe: Probe) -> Result:
     result = Result()
     given = copied(probe)
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
+        given, precision = _handed(answer, given)
+        with warnings.catch_warnings(), np.errstate(all="ignore"), precision:
             warnings.simplefilter("ignore")
             for name, value in task.use(answer, **given):
                 result.kinds[name] = _kind(value)
@@ -243,12 +244,25 @@ def copied(probe: Probe) -> dict[str, Any]:
     return {name: copy(value) for name, value in probe.inputs.items()}
 
 
+def _handed(answer: Any, given: dict[str, Any]) -> tuple[dict[str, Any], AbstractContextManager]:
+    """What an answer receives, and in which precision: one in JAX, arrays of JAX in float64."""
+    if not is_in_jax(answer):
+        return given, nullcontext()
+    import jax
+
+    with jax.enable_x64(True):
+        arrays = {k: jax.numpy.asarray(v) for k, v in given.items() if isinstance(v, np.ndarray)}
+    return given | arrays, jax.enable_x64(True)
+
+
 def _same(before, after):
-    return not isinstance(before, np.ndarray) or bool(np.array_equal(before, after))
+    return not isinstance(before, np.ndarray) or bool(np.array_equal(before, np.asarray(after)))
 
 
 def _kind(value: Any) -> str:
     """The name of the type, with the subclasses of a type that will do under its name."""
+    if is_of_jax(value):
+        return "ndarray"
     for kind in (np.ndarray, bool):
         if isinstance(value, kind):
             return kind.__name__
@@ -261,6 +275,8 @@ def _plain(value: Any) -> np.ndarray:
     """A copy as a plain array; of what holds no numbers, only the kind is kept."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
+    elif is_of_jax(value):
+        value = np.asarray(value)
     if not isinstance(value, (np.ndarray, np.generic, bool, int, float, str)):
         return np.array([], dtype=str)
     array = np.array(value, subok=False)

@@ -1,13 +1,15 @@
-"""What a layer's state shows: names and shapes, and the numbers that it starts with."""
+"""What a layer's state shows, names, shapes, first numbers; and in which library an answer is."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from types import FunctionType
+from dis import get_instructions
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from normkit.messages import N_
+from normkit.tutor.by_hand import wrote
 
 STARTS = N_("the parameters of a new layer")
 NEW = N_("the output of a new layer (weight 1, bias 0)")
@@ -104,3 +106,40 @@ def held(layer: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
 def called(layer: Any, x: Any) -> Any:
     """What a plain layer makes of an array, whether it is called or has a method `forward`."""
     return layer(x) if callable(layer) else layer.forward(x)
+
+
+# --- A function in JAX ------------------------------------------------------------------------
+
+
+def is_in_jax(answer: Any) -> bool:
+    """Whether a function is written with JAX, or calls one of the student's that is."""
+    waiting, seen = [answer], set()
+    while waiting:
+        function = waiting.pop()
+        function = getattr(function, "__wrapped__", function)  # what jit was given
+        if type(function) is not FunctionType or function in seen or not wrote(function):
+            continue
+        seen.add(function)
+        names = list(_names(function.__code__))
+        meant = [function.__globals__.get(name) for name in names]
+        if any(_top(name) == "jax" for name in (*names, *map(_home, meant))):
+            return True
+        waiting += meant
+    return False
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The global names and the modules that a function uses, and those inside it."""
+    used = "LOAD_GLOBAL", "IMPORT_NAME"
+    yield from (str(step.argval) for step in get_instructions(code) if step.opname in used)
+    for inner in code.co_consts:
+        yield from _names(inner) if isinstance(inner, CodeType) else ()
+
+
+def is_of_jax(value: Any) -> bool:
+    """Whether a value is an array of JAX."""
+    return _top(type(value).__module__) in ("jax", "jaxlib") and hasattr(value, "dtype")
+
+
+def _top(name: str) -> str:
+    return name.partition(".")[0]

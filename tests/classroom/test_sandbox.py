@@ -149,3 +149,8 @@ def test_who_sends_without_an_end_is_not_listened_to_when_the_time_is_over():
     assert list(running) == [] and running.left == before
     theirs.close()
     ours.close()
+
+
+def test_jax_computes_there(box):
+    cell = "import jax.numpy as jnp\nfrom jax import jit\nprint(jit(jnp.sum)(jnp.arange(4)))"
+    assert said(box, cell).endswith("6\n")

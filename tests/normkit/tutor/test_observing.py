@@ -1,5 +1,9 @@
 """The first half: whatever an answer does is observed, and travels as bytes."""
 
+from types import FunctionType
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -105,6 +109,55 @@ def test_an_answer_cannot_silence_numpy_or_change_the_probes_of_the_next():
     observe(rude, "layer_norm/forward")
     assert np.geterr() == before
     assert judge(observe(RIGHT, "layer_norm/forward"), "layer_norm/forward").passed
+
+
+# --- JAX --------------------------------------------------------------------------------------
+
+OF_NUMPY = {  # what JAX does otherwise: no array changes, an index too far is the last
+    *("rms_norm/x_changed_in_place", "rms_norm/view_changed_in_place"),
+    "rms_norm/feature_k_alone",
+}
+
+
+def in_jax(function):
+    """The same function, for which `np` is `jax.numpy`."""
+    names = function.__globals__ | {"np": jnp, "__name__": "__main__"}
+    parts = function.__name__, function.__defaults__, function.__closure__
+    return FunctionType(function.__code__, names, *parts)
+
+
+def written_in_numpy():
+    """The tasks of an assignment with a program of NumPy's, and a mistake in it, or None."""
+    for name in (name for name in TASKS if name.startswith("rms_norm/")):
+        for program in TASKS[name].programs:
+            mistakes = [m for m in TASKS[name].mistakes(program) if m.key not in OF_NUMPY]
+            if "np" in combine(program).__code__.co_names:
+                yield from ((name, program, m) for m in (None, *mistakes))
+
+
+@pytest.mark.sample(40)
+@pytest.mark.parametrize(
+    ("name", "program", "mistake"),
+    list(written_in_numpy()),
+    ids=lambda of: getattr(of, "key", str(of)),
+)
+def test_an_answer_in_jax_is_told_what_one_in_numpy_is(name, program, mistake):
+    answer = combine(program, *filter(None, [mistake]))
+    told, wanted = (judge(observe(f, name), name) for f in (in_jax(answer), answer))
+    assert told.passed == wanted.passed
+    assert told.passed or mistake
+    assert {m.key for m in wanted.mistakes} <= {m.key for m in told.mistakes}
+
+
+def test_an_answer_in_jax_receives_float64_and_leaves_the_precision_as_it_was():
+    kinds = set()
+
+    def answer(x, gamma, eps):
+        kinds.add(jnp.asarray(x).dtype.name)
+        return jnp.asarray(gamma) * x / jnp.sqrt(jnp.mean(x**2, axis=-1, keepdims=True) + eps)
+
+    assert judge(observe(jax.jit(answer), "rms_norm/forward"), "rms_norm/forward").passed
+    assert kinds == {"float64", "float32", "int64"} and jnp.ones(1).dtype == "float32"
 
 
 # --- Two processes ----------------------------------------------------------------------------
