@@ -18,7 +18,7 @@ ZOO := timm==1.0.31 torch-audit==0.3.0 torchvision==0.28.0 transformers==5.23.0
 PARALLEL := --numprocesses=logical --dist=loadgroup
 
 .DEFAULT_GOAL := all
-.PHONY: all pdf test proofs serve bench bench-watch bench-grading bench-site examine-zoo messages english exercises solutions grade written report mutants clean help
+.PHONY: all pdf test proofs serve bench bench-watch bench-grading bench-site examine-zoo models-zoo messages english exercises solutions grade written report mutants clean help
 
 all: $(READY)  ## build the site into _build/site and the exercises into exercises
 	@$(RUN) -m press build
@@ -57,6 +57,10 @@ examine-zoo: $(READY)  ## examine 188 real architectures, and 120 traps planted 
 	@$(RUN) -W ignore -m tests.normkit.examining.zoo
 	@$(RUN) -W ignore -m tests.normkit.examining.planted
 	@$(RUN) -W ignore -m tests.normkit.examining.neighbours
+
+models-zoo: $(READY)  ## compare the table of models with their code (minutes)
+	@$(PIP) $(ZOO)
+	@$(RUN) -W ignore -m tests.book.models
 
 messages: $(READY)  ## refresh the catalogues after an English edit; list what to translate
 	@$(RUN) -m press messages

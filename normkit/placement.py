@@ -5,7 +5,7 @@ The branch F is attention or the feed-forward part; x is the residual stream.
 
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from normkit._extras import missing
 
@@ -20,6 +20,10 @@ from normkit.layers import LayerNorm, RMSNorm
 
 NormMaker: TypeAlias = Callable[..., nn.Module]
 Placement: TypeAlias = Literal["post", "pre", "deep", "peri", "output"]
+Design: TypeAlias = Literal[  # the later ones are in normkit.placements
+    "post", "pre", "deep", "peri", "output", "admin", "b2t", "keel", "res_post", "mix", "scaled",
+    "sub_ln", "hybrid", "siamese", "hyper", "mhc",
+]  # fmt: skip
 
 
 class Residual(nn.Module):
@@ -98,17 +102,21 @@ class Residual(nn.Module):
                 return x + self.norm_after(self._branch(x))
 
     def _branch(self, x: Tensor) -> Tensor:
-        """F(x), which must not broadcast against the stream."""
-        y = self.branch(x)
-        if y.shape != x.shape:
-            raise ValueError(
-                f"The branch must keep the shape of the stream, {tuple(x.shape)}, because the two "
-                f"are added; it returns {tuple(y.shape)}."
-            )
-        return y
+        return _of_branch(self.branch, x)
 
     def extra_repr(self) -> str:
         return f'placement="{self.placement}", alpha={self.alpha}'
+
+
+def _of_branch(branch: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """F(x), which must not broadcast against the stream."""
+    y = branch(x)
+    if y.shape != x.shape:
+        raise ValueError(
+            f"The branch must keep the shape of the stream, {tuple(x.shape)}, because the two "
+            f"are added; it returns {tuple(y.shape)}."
+        )
+    return y
 
 
 # --- DeepNorm ---------------------------------------------------------------------------------
@@ -269,9 +277,9 @@ class CharacterTransformer(nn.Module):
     """A causal Transformer that predicts the next character, for every placement of the norms.
 
     vocabulary: how many characters. layers: N, each an attention and a feed-forward part.
-    length: the longest sequence. placement, norm: as in `Residual`; for `"deep"`, α and the
-    initialisation follow from N. qk_norm: as in `Attention`. Placements that
-    leave the stream unnormalised get a final norm. Weights start Xavier-normal, biases at 0.
+    length: the longest sequence. placement, norm: as in `Residual`, or a later placement, as in
+    `Stack`; constants and initialisation follow from N. qk_norm: as in `Attention`. Placements
+    that leave the stream unnormalised get a final norm. Weights start Xavier-normal, biases at 0.
     forward(tokens): integers (B, T) to logits (B, T, vocabulary).
     Raises ValueError for a size below 1, more than length positions, or a token that is not below
     vocabulary; TypeError for tokens that are no integers.
@@ -281,6 +289,9 @@ class CharacterTransformer(nn.Module):
     (torch.Size([2, 16, 35]), 2.0)
     """
 
+    blocks: Any  # of the five placements in a row, or a Stack
+    final_norm: nn.Module
+
     def __init__(
         self,
         vocabulary: int,
@@ -288,20 +299,27 @@ class CharacterTransformer(nn.Module):
         heads: int = 2,
         layers: int = 6,
         length: int = 16,
-        placement: Placement = "pre",
+        placement: Design = "pre",
         norm: NormMaker = LayerNorm,
         qk_norm: Literal["full", "head"] | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        _check_placement(placement)
+        _check_placement(placement, Design)
         deep, options = placement == "deep", _options(device, dtype)
         alpha, beta = deepnorm_constants(decoder_layers=layers)["decoder"] if deep else (None, 1)
         _check_sizes(vocabulary=vocabulary, width=width, layers=layers, length=length)
         self.length = length
         self.characters = nn.Embedding(vocabulary, width, **options)
         self.positions = nn.Embedding(length, width, **options)
+        if placement not in get_args(Placement):
+            from normkit.placements import Stack  # which builds on this module
+
+            self.blocks = Stack(width, layers, placement, heads, norm, qk_norm, **options)
+            self.final_norm = nn.Identity()  # the stack has its own
+            self.head = deepnorm_init(nn.Linear(width, vocabulary, **options), 1)
+            return
         branches = (
             branch
             for _ in range(layers)
@@ -311,7 +329,10 @@ class CharacterTransformer(nn.Module):
             )
         )
         self.blocks = nn.Sequential(
-            *(Residual(branch, width, placement, alpha, norm, **options) for branch in branches)
+            *(
+                Residual(branch, width, cast(Placement, placement), alpha, norm, **options)
+                for branch in branches
+            )
         )
         normalised = placement in ("post", "deep")
         self.final_norm = nn.Identity() if normalised else norm(width, **options)
@@ -352,9 +373,9 @@ def _options(device: torch.device | str | None, dtype: torch.dtype | None) -> di
 # --- Checks -----------------------------------------------------------------------------------
 
 
-def _check_placement(placement: str) -> None:
-    if placement not in get_args(Placement):
-        names = ", ".join(f'"{name}"' for name in get_args(Placement))
+def _check_placement(placement: str, known: Any = Placement) -> None:
+    if placement not in get_args(known):
+        names = ", ".join(f'"{name}"' for name in get_args(known))
         raise ValueError(f"placement must be one of {names}; it is {placement!r}.")
 
 

@@ -29,7 +29,8 @@ DIRECTIVES: dict[str, frozenset[str]] = {
         "image": "alt",
         "grid tab-set div margin": "body",
         "literalinclude": "caption",
-        "bibliography code-block contents math picture automodule autofunction autoclass": "",
+        "bibliography code-block contents math models picture": "",
+        "automodule autofunction autoclass": "",
     }.items()
     for name in names.split()
 }

@@ -36,7 +36,7 @@ SCRIPTS = ["scripts/pydata-sphinx-theme.js", "design-tabs.js"]
 OURS = ("book.js", "progress.js")
 # style sheets that only some pages load
 OWN = {
-    **{f"static/{name}.css": f"{name}.css" for name in ("front", "mistakes", "terms")},
+    **{f"static/{name}.css": f"{name}.css" for name in ("front", "mistakes", "models", "terms")},
     "search/search.css": "search.css",
     "workbench/bench.css": "workbench/bench.css",
 }
@@ -88,7 +88,7 @@ def finish(editions: Mapping[str, Edition], site: Path, printed: bool = False) -
     run_node([str(SITE / "finish.mjs")], cwd=NODE, input=json.dumps(job))
     for language, edition in editions.items():
         copy(edition.html, site / language)
-    for name in ("favicon.svg", "mistakes.js", "terms.js"):
+    for name in ("favicon.svg", "mistakes.js", "models.js", "terms.js"):
         write(site / "static" / name, (SITE / "static" / name).read_bytes())
     for file in (SITE / "pictures").glob("*.js"):  # modules: fetched where a page shows them
         write(site / "static/pictures" / file.name, file.read_bytes())

@@ -15,7 +15,7 @@ FENCE = "```"
 # an item of a list in a docstring: arguments and what they are, or what follows from the call
 ITEM = re.compile(r"(?:\w+, )*\w+: |(?:Returns|Raises|Source)\b")
 ARGUMENTS = re.compile(r"^((?:[a-z_]\w*, )*[a-z_]\w*):")
-SEE = re.compile(r"See: ([a-z-]+) in book/\w+\.md; (\S+)\.")
+SEE = re.compile(r"See: ([a-z0-9-]+) in book/\w+\.md; (\S+)\.")
 LINKS = (
     r"See {{ref}}`the {place} <\1>`, {{download}}`the code <{code}>` and "
     r"{{download}}`its tests <\2>`."

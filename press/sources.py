@@ -35,11 +35,13 @@ def book() -> dict[str, NotebookNode]:
     paths = run.pages(TOC, BOOK)
     parts = {name: _of_package(Path("normkit") / name) for name in PARTS}
     library = _of_package(Path("normkit")).difference(*parts.values())
-    inputs = [*library, *programs(), Path("press/reference.py"), Path("requirements.txt")]
+    inputs = [*library, *programs(), Path("requirements.txt")]
 
     def own(page: Path) -> set[Path]:
         words = page.read_text("utf-8")
-        return set().union(*(parts[name] for name, shows in PARTS.items() if shows.search(words)))
+        read = {path for path in data() if path.name in words}
+        read |= {Path("press/reference.py")} if "press.reference" in words else set()
+        return read.union(*(parts[name] for name, shows in PARTS.items() if shows.search(words)))
 
     done = map(prose.write_out, run.run(paths, CACHE, inputs, own))
     return {path.stem: notebook for path, notebook in zip(paths, done, strict=True)}
@@ -57,6 +59,11 @@ def assignments() -> dict[str, NotebookNode]:
 def programs() -> list[Path]:
     """Return the programs that pages show: they run in a cell and in the tests."""
     return sorted((BOOK / "code").glob("*.py"))
+
+
+def data() -> list[Path]:
+    """Return the files of data that pages read and offer."""
+    return sorted((BOOK / "data").glob("*.*"))
 
 
 def shown() -> list[Path]:

@@ -73,6 +73,8 @@ def _files(pages: Mapping[str, NotebookNode], language: str, wheel: Path) -> dic
         files[path.name] = path.read_bytes()
     for path in sources.shown():
         files[path.as_posix()] = path.read_bytes()
+    for path in sources.data():
+        files[f"data/{path.name}"] = path.read_bytes()
     for name, pack in packs(EXERCISES / language, lambda name: readme(name, say), wheel):
         files[f"exercises/{name}"] = pack
     return files

@@ -12,6 +12,7 @@ SEVERAL = {
     "book/test_commands.py",  # what instructors and students type
     "book/test_coverage.py",
     "book/test_links.py",
+    "book/test_models.py",  # data
     "book/test_notebooks.py",  # to download
     "book/test_printed.py",  # what cells print, in all languages
     "book/test_times.py",  # of chapters and of notebooks
@@ -28,6 +29,7 @@ SEVERAL = {
     "normkit/test_package.py",
     "press/site/pictures/*.py",  # modules of the browser's
     "press/site/test_bench.py",  # likewise
+    "press/site/test_models.py",  # a directive and a module of the browser’s
     "press/site/test_terms.py",  # a module of Node’s and one of the browser’s
     "press/site/test_formula.py",  # formula.mjs
     "solutions/test_assignments.py",

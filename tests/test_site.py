@@ -327,7 +327,7 @@ def visitor(pages, tmp_path_factory):
 
 # one page of each kind, with every sort of thing that pages show
 KINDS = ["index", "search", "notation", "why", "api", "choosing", "glossary", "references"]
-KINDS += ["exercises", "instructors", "mistakes", "mistakes_weight_norm"]
+KINDS += ["exercises", "instructors", "models", "mistakes", "mistakes_weight_norm"]
 # open, so that axe sees it; without transitions, which would blend two themes
 OPENED = """document.querySelectorAll("details").forEach((fold) => { fold.open = true; });
     document.head.append(Object.assign(document.createElement("style"),

@@ -9,6 +9,7 @@ The extras `torch` and `experiments` install what they need.
 """
 
 from normkit.experiments.descent import elongated_bowl
+from normkit.experiments.logits import logit_growth
 from normkit.experiments.perceptrons import (
     names_model,
     running_mean,
@@ -22,6 +23,7 @@ __all__ = [
     "depth_sweep",
     "elongated_bowl",
     "gradient_norms",
+    "logit_growth",
     "names_model",
     "running_mean",
     "same_task",

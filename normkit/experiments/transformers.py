@@ -19,7 +19,8 @@ from normkit.experiments.training import (
     table,
 )
 from normkit.layers import BatchNorm1d, Derf, DyT, LayerNorm, RMSNorm
-from normkit.placement import CharacterTransformer, FeedForward, NormMaker, Placement
+from normkit.placement import CharacterTransformer, Design, FeedForward, NormMaker, Placement
+from normkit.placements import admin_init
 
 LENGTH, BATCH = 16, 32
 
@@ -46,7 +47,7 @@ NORMS: dict[str, NormMaker] = {
 
 
 def depth_sweep(
-    placements: Sequence[Placement] = ("post", "pre", "deep"),
+    placements: Sequence[Design] = ("post", "pre", "deep"),
     depths: Sequence[int] = (6, 12, 24),
     seeds: Sequence[int] = (0,),
     steps: int = 150,
@@ -56,7 +57,8 @@ def depth_sweep(
 ) -> list[Row]:
     """How deep a Transformer may be, by the placement of its norms.
 
-    placements, qk_norm: as in `CharacterTransformer`, of 32 features and 2 heads. depths: N.
+    placements, qk_norm: as in `CharacterTransformer`, of 32 features and 2 heads; "admin" is
+    measured on one batch. depths: N.
     steps: of Adam (betas 0.9 and 0.98) on 32 sequences of 16 characters each. warmup: over so
     many of them the rate grows to lr.
     Returns a row per placement, depth and seed: the loss on all training names after the last
@@ -73,6 +75,8 @@ def depth_sweep(
 
     def run(generator, placement, layers):
         model = _model(text, layers, placement=placement, qk_norm=qk_norm)
+        if placement == "admin":
+            admin_init(model, text.train[: BATCH * LENGTH].view(BATCH, LENGTH))
         curve = _train(model, text, steps, lr, warmup, generator)
         final = loss(model, *_rows(text.train))
         return [{"loss": final, "entropy": entropy, "curve": curve}]

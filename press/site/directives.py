@@ -1,4 +1,8 @@
-"""What the pages of the site have beside text and figures: pictures that act, links to chapters."""
+"""What pages have beside text and figures: pictures that act, the table of models, links."""
+
+import csv
+import re
+from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -46,6 +50,32 @@ class Workbench(SphinxDirective):
         return [nodes.raw("", html, format="html")]
 
 
+class Models(SphinxDirective):
+    """The table of models, from `data/models.csv`: whole without scripts; `models.js` sorts it."""
+
+    def run(self) -> list[nodes.Node]:
+        builder = self.env.app.builder
+        if not isinstance(builder, StandaloneHTMLBuilder):
+            return []
+        file = Path(self.env.srcdir, "data/models.csv")
+        self.env.note_dependency(str(file))
+        html = builder.templates.render("models.html", {"rows": models(file)})
+        return [nodes.raw("", html, format="html")]
+
+
+def models(file: Path) -> list[dict[str, str]]:
+    """The rows of the table; `at` is what the link to code or to a paper says."""
+    with file.open(encoding="utf8", newline="") as lines:
+        return [row | {"at": _place(row["link"])} for row in csv.DictReader(lines)]
+
+
+def _place(link: str) -> str:
+    """Repository and commit, or number."""
+    if found := re.match(r"https://github\.com/[^/]+/([^/]+)/\w+/([\da-f]{7}|v[\d.]+)", link):
+        return f"{found[1]}@{found[2]}"
+    return link.replace("https://arxiv.org/abs/", "arXiv ")
+
+
 class Chapter(SphinxRole):
     """A link to a page by its title, with its glyph (templates/glyphs.html)."""
 
@@ -61,5 +91,6 @@ class Chapter(SphinxRole):
 def setup(app: Sphinx) -> None:
     """Register these with Sphinx."""
     app.add_directive("picture", Picture)
+    app.add_directive("models", Models)
     app.add_directive("workbench", Workbench)
     app.add_role("chapter", Chapter())

@@ -12,7 +12,7 @@ BOOK = ROOT / "book"
 PROMISE = re.compile(r"\*You need: .*?About\s+(\d+)\s+minutes", re.S)
 CHAPTERS = (
     *("why", "layer_norm", "batch_norm", "group_instance_norm", "rms_norm", "dyt", "placement"),
-    *("choosing", "cost", "interview", "jax"),
+    *("choosing", "cost", "interview", "jax", "placements", "conditional", "decay", "outliers"),
 )
 LONGEST = 3500  # open words
 

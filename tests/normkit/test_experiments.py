@@ -14,6 +14,7 @@ SMALL = {  # each experiment, as short as it can be
     "depth_sweep": {"placements": ["pre"], "depths": [1], "steps": 3},
     "elongated_bowl": {},
     "gradient_norms": {"depths": [2]},
+    "logit_growth": {"cures": ["qk_clip"], "steps": 3},
     "names_model": {"starts": ["small"], "at": [0, 20]},
     "running_mean": {"momenta": [0.1]},
     "same_task": {"norms": ["rms", "dyt"], "layers": 1, "steps": 3},
