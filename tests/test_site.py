@@ -394,6 +394,17 @@ def test_no_page_scrolls_sideways_at_any_width(pages, visitor, served, language)
         assert found == [], path
 
 
+@CHROMIUM
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_front_page_lists_the_chapters_beside_the_name_of_their_part(visitor, served, language):
+    lists = "[...document.querySelectorAll('section section section > ul')]"
+    resize(visitor, 1440)
+    visitor.open(f"{served}/{language}/index.html")
+    narrowest = visitor.value(f"Math.min(...{lists}.map((list) => list.offsetWidth))")
+    visitor.ask("Emulation.clearDeviceMetricsOverride")
+    assert narrowest > 700
+
+
 def zipped(file: Path) -> int:
     """What a file weighs on the way to a reader."""
     content = file.read_bytes()
