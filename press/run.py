@@ -54,7 +54,7 @@ def run(
     paths: Iterable[Path],
     cache: Path,
     inputs: Iterable[Path] = (),
-    own: Callable[[Path], Iterable[Path]] = lambda _page: (),
+    own: Callable[[NotebookNode], Iterable[Path]] = lambda _page: (),
 ) -> list[NotebookNode]:
     """Return the pages as notebooks with outputs; only what changed runs again.
 
@@ -77,9 +77,9 @@ def run(
     store = get_cache(cache)
     shared = digest(inputs, Path(__file__).read_text("utf-8"))  # wherever it lies
     notebooks = {path: read(path) for path in paths}
-    for path, notebook in notebooks.items():
+    for notebook in notebooks.values():
         # jupyter-cache looks at the cells and at this block only.
-        notebook.metadata.kernelspec["inputs"] = digest(own(path), shared)
+        notebook.metadata.kernelspec["inputs"] = digest(own(notebook), shared)
     stale = [path for path, notebook in notebooks.items() if not _done(store, notebook)]
     for path, notebook in execute({path: notebooks[path] for path in stale}, "Running pages"):
         bundle = CacheBundleIn(notebook, uri=str(path))

@@ -11,7 +11,7 @@ import yaml
 from babel.messages.extract import extract, extract_from_dir
 from nbformat import NotebookNode
 
-from press import code, prose, run, typeset
+from press import code, needed, prose, run, typeset
 from press.blocks import Block
 from press.catalogue import Entry
 from press.contents import chapters
@@ -22,33 +22,24 @@ TOC = Path("_toc.yml")
 # a page may quote the package, and then its words are the package's; labels of reports are none
 APART = re.compile(r"normkit/(examining|watching)/")
 CACHE = Path("_build/cache")
-# parts of the package that only pages with such words show: the tutor, the check-up, the watch
-PARTS = {
-    "tutor": re.compile(r"tutor|diagnose|\bcheck\("),
-    "examining": re.compile(r"normkit\.examin|\"examining\""),
-    "watching": re.compile(r"normkit\.watch|\"watching\""),
-}
 
 
 def book() -> dict[str, NotebookNode]:
     """Return the pages of the book by name, run."""
     paths = run.pages(TOC, BOOK)
-    parts = {name: _of_package(Path("normkit") / name) for name in PARTS}
-    library = _of_package(Path("normkit")).difference(*parts.values())
-    inputs = [*library, *programs(), Path("requirements.txt")]
-
-    def own(page: Path) -> set[Path]:
-        words = page.read_text("utf-8")
-        read = {path for path in data() if path.name in words}
-        read |= {Path("press/reference.py")} if "press.reference" in words else set()
-        return read.union(*(parts[name] for name, shows in PARTS.items() if shows.search(words)))
-
-    done = map(prose.write_out, run.run(paths, CACHE, inputs, own))
+    done = map(prose.write_out, run.run(paths, CACHE, [Path("requirements.txt")], _own))
     return {path.stem: notebook for path, notebook in zip(paths, done, strict=True)}
 
 
-def _of_package(folder: Path) -> set[Path]:
-    return {path for kind in ("*.py", "*.diff") for path in folder.rglob(kind)}
+def _own(page: NotebookNode) -> set[Path]:
+    """Return the files that a page reads: of the package, programs, data."""
+    words = Path(page.metadata.path).read_text("utf-8")
+    code = [cell.source for cell in page.cells if cell.cell_type == "code"]
+    read = {path for path in [*programs(), *data()] if path.name in words}
+    code += [path.read_text("utf-8") for path in read if path.suffix == ".py"]
+    if any("press.reference" in source for source in code):  # which reads all docstrings
+        read |= {Path("press/reference.py")}.union(needed.files(Path(needed.PACKAGE)))
+    return read.union(*map(needed.needed, code))
 
 
 def assignments() -> dict[str, NotebookNode]:
