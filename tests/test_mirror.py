@@ -31,6 +31,7 @@ SEVERAL = {
     "press/site/test_bench.py",  # likewise
     "press/site/test_models.py",  # a directive and a module of the browser’s
     "press/site/test_terms.py",  # a module of Node’s and one of the browser’s
+    "press/site/test_fonts.py",  # fonts.mjs
     "press/site/test_formula.py",  # formula.mjs
     "solutions/test_assignments.py",
     "solutions/test_without_torch.py",

@@ -421,7 +421,7 @@ def test_what_a_page_loads_is_light(pages, visitor, served):
         visitor.wait("document.fonts.status == 'loaded'")
         files = {path, *(SITE / urlparse(url).path[1:] for url in visitor.value(loaded))}
         sizes = {file.name: zipped(file) for file in files}
-        assert sum(sizes.values()) <= 180_000, (path, sizes)  # the goal is 160
+        assert sum(sizes.values()) <= 160_000, (path, sizes)
 
 
 @CHROMIUM

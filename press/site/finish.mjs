@@ -7,6 +7,7 @@
 import { createRequire } from "node:module";
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { signs } from "./fonts.mjs";
 import { isNumber, render, spelled } from "./formula.mjs";
 import { lean } from "./lean.mjs";
 import { mistakesOf } from "./mistakes.mjs";
@@ -141,17 +142,22 @@ async function style(pages) {
   return purged.css;
 }
 
+const PRELOADED = ["KaTeX_Main-Regular", "KaTeX_Math-Italic"]; // layout.html
+const LIVE = "0123456789.,−√"; // what pictures write
+const FACE = /@font-face\s*\{[^}]*fonts\/(KaTeX_[\w-]+)\.woff2[^}]*\}/g;
+
 async function assets(css, pages) {
   const icons = [...css.matchAll(/[\ue000-\uf8ff]|\\(f[0-9a-f]{3})/g)]
     .map(([char, code]) => code ? String.fromCodePoint(parseInt(code, 16)) : char).join("");
   const font = await subsetFont(readFileSync(job.icons), icons, { targetFormat: "woff2" });
   write(join(job.out, "icons.woff2"), font);
-  const formulas = [...rendered.values(), ...pages.flatMap((page) => page.match(/<math.*?<\/math>/gs) ?? [])].join("");
-  const signs = [...new Set(`0123456789.,−√${formulas.replace(/<[^>]*>/g, "")}`)].join("");
-  const preloaded = ["Main-Regular", "Math-Italic"].map((name) => `fonts/KaTeX_${name}.woff2`); // layout.html
-  for (const file of new Set([...css.match(/fonts\/[\w-]+\.woff2/g) ?? [], ...preloaded])) {
-    write(join(job.out, file), await subsetFont(readFileSync(join(KATEX, file)), signs, { targetFormat: "woff2" }));
+  const held = signs(pages, readFileSync(join(KATEX, "katex.css"), "utf8"), Parser);
+  for (const name of PRELOADED) held.set(name, new Set([...held.get(name) ?? [], ...LIVE]));
+  for (const [name, of] of held) {
+    const file = `fonts/${name}.woff2`; // or else a browser slants or thickens the regular one
+    if (existsSync(join(KATEX, file))) write(join(job.out, file), await subsetFont(readFileSync(join(KATEX, file)), [...of].join(""), { targetFormat: "woff2" }));
   }
+  css = css.replace(FACE, (face, name) => held.has(name) ? face : "");
   const iconFace = '@font-face{font-family:"Font Awesome 6 Free";font-weight:900;font-display:block;src:url(icons.woff2)}';
   write(join(job.out, "book.css"), minified([iconFace, css].join("\n"), "book.css"));
   for (const [from, name] of job.own) write(join(job.out, name), minified(readFileSync(from, "utf8"), name));

