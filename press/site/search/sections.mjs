@@ -5,10 +5,11 @@ const HIDDEN = /(^| )(headerlink|eqno|hide)( |$)/; // `hide`: code that is folde
 const BLOCK = /^(p|div|li|td|th|tr|h\d|dt|dd|pre|br|summary|figcaption|section|table)$/;
 const FORMULA = { mfrac: "/", msup: "^" }; // between their two children
 
-// A chapter explains; other parts list what is wrong, repeat, or ask.
+// A chapter explains; others go further, list what is wrong, repeat, or ask.
 const LESS = [
-  [/^(api|instructors|references|index|exercises)#/, 0.2],
+  [/^(api|api_further|instructors|references|index|exercises)#/, 0.2],
   [/^(glossary|mistakes)/, 0.2],
+  [/^(placements|conditional|decay|outliers|without_norms|systems|inside|models)#/, 0.8],
   [/^practice#/, 0.7],
   [/^examine#/, 0.5],
   [/^interview#/, 0.93],
