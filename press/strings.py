@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import parso
@@ -30,14 +31,54 @@ def spoken(notebook: NotebookNode) -> frozenset[str]:
     return frozenset(text for text in written if _is_seen(text, seen))
 
 
-def rewrite(source: str, spoken: Collection[str], turn: Turn) -> tuple[str, dict[str, str]]:
-    """Return the source with each `spoken` literal as `turn(block)` says it, and these words."""
+def foreign(notebook: NotebookNode) -> frozenset[str]:
+    """Return the keys that a notebook asks of rows that it has not made: a library's names."""
+    asked, own = set[str](), set[str]()
+    for cell in notebook.cells:
+        with suppress(SyntaxError):  # a cell may hold a magic
+            tree = ast.parse(cell.source if cell.cell_type == "code" else "")
+            rows = {name for node in ast.walk(tree) for name in _looped(node)}
+            for node in ast.walk(tree):
+                match node:
+                    case ast.Subscript(ast.Name(name), ast.Constant(str(key))) if name in rows:
+                        asked.add(key)
+                    case ast.Dict():
+                        own |= {
+                            str(key.value) for key in node.keys if isinstance(key, ast.Constant)
+                        }
+                    case ast.Call(func=ast.Name("dict")):
+                        own |= {str(word.arg) for word in node.keywords}
+    return frozenset(asked - own)
+
+
+def _looped(node: ast.AST) -> set[str]:
+    """The names that a loop gives to what it goes through."""
+    if not isinstance(node, ast.For | ast.comprehension):
+        return set()
+    return {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)}
+
+
+def rewrite(
+    source: str, spoken: Collection[str], turn: Turn, foreign: Collection[str] = ()
+) -> tuple[str, dict[str, str]]:
+    """Return the source with each `spoken` literal as `turn(block)` says it, and these words.
+
+    Parameters
+    ----------
+    foreign
+        Keys that stay as they are.
+    """
     turned = {}
-    found = [literal for literal in _literals(source) if literal[2] in spoken]
+    found = [
+        (start, end, written)
+        for start, end, written in _literals(source)
+        if written in spoken and not (written in foreign and source[: start - 1].endswith("["))
+    ]
     for start, _, written in found:
         turned[written] = turn(Block(written, source.count("\n", 0, start), "printed"))
     for start, end, written in reversed(found):
-        source = source[:start] + _inside(turned[written], spoken, turn) + source[end:]
+        inner = [words for words in spoken if words not in foreign]
+        source = source[:start] + _inside(turned[written], inner, turn) + source[end:]
     return source, turned
 
 

@@ -46,7 +46,8 @@ def messages(notebook: NotebookNode) -> list[Block]:
 
 def _rewrite(notebook: NotebookNode, turn: Turn) -> NotebookNode:
     notebook = copy.deepcopy(notebook)
-    spoken, pairs = strings.spoken(notebook), dict[str, str]()
+    spoken, foreign = strings.spoken(notebook), strings.foreign(notebook)
+    pairs = dict[str, str]()
     for cell, first in zip(notebook.cells, notebook.metadata.source_map, strict=True):
         computed = "computed" in cell.metadata  # its rows are not those of the page
 
@@ -60,7 +61,7 @@ def _rewrite(notebook: NotebookNode, turn: Turn) -> NotebookNode:
 
         try:
             if cell.cell_type == "code":
-                cell.source, said = strings.rewrite(cell.source, spoken, located)
+                cell.source, said = strings.rewrite(cell.source, spoken, located, foreign)
                 pairs |= said
             _cell(cell, located)
             _output(cell, located, pairs)

@@ -116,3 +116,20 @@ def test_what_a_library_says_is_left_alone():
 def test_a_translation_keeps_fields_and_quotes(message, translation, problem):
     found = list(problems(message, translation, "printed", "fr"))
     assert not found if problem is None else any(each.startswith(problem) for each in found)
+
+
+def test_a_key_of_rows_that_the_notebook_has_not_made_stays():
+    source = (
+        "from library import rows\n"
+        "for row in rows:\n"
+        '    print("variance", row["variance"], f"{row[\'variance\']:.2f}")\n'
+        'own = [{"raw": 1}]\n'
+        "for row in own:\n"
+        '    print(row["raw"])\n'
+    )
+    cells = [v4.new_code_cell(source)]
+    foreign = strings.foreign(v4.new_notebook(cells=cells))
+    assert foreign == {"variance"}
+    words = {"variance": "方差", "raw": "原始", "{row['variance']:.2f}": "{row['variance']:.2f}"}
+    turned, _ = strings.rewrite(source, set(words), lambda block: words[block.message], foreign)
+    assert turned == source.replace('print("variance"', 'print("方差"').replace('"raw"', '"原始"')
