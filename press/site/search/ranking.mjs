@@ -4,8 +4,8 @@ import { synonyms, terms } from "./words.mjs";
 // What a word is worth in a section's title, in those around it, in its text, in the links that lead
 // to it, in its code. The numbers of this file are tuned on tests/press/site/questions.txt; a change
 // that helps one question only is chance.
-const FIELDS = { title: 2.4, path: 0.78, text: 1, links: 0.25, code: 0.18 };
-const BM25 = { k: 0.82, b: 0.37, d: 0.2 };
+const FIELDS = { title: 3.0, path: 1.2, text: 1, links: 0.19, code: 0.13 };
+const BM25 = { k: 0.82, b: 0.36, d: 0.26 };
 
 const isGroup = (term) => term[0] === "#";
 
@@ -61,12 +61,12 @@ export class Search {
     const hits = found.map(({ id, score, queryTerms, terms }) => {
       const share = sum(queryTerms.map((term) => values.get(term))) / all;
       const section = this.sections[id];
-      return { ...section, terms: new Set(terms), score: score / queryTerms.length * share ** 1.71, values };
+      return { ...section, terms: new Set(terms), score: score / queryTerms.length * share ** 1.7, values };
     });
     const pages = new Map();
     for (const { page, score } of hits) pages.set(page, Math.hypot(pages.get(page) ?? 0, score));
     const most = Math.max(...pages.values());
-    for (const hit of hits) hit.score *= (1 + 0.73 * pages.get(hit.page) / most) * (1 + 0.13 * Math.log1p(hit.linked));
+    for (const hit of hits) hit.score *= (1 + 0.66 * pages.get(hit.page) / most) * (1 + 0.18 * Math.log1p(hit.linked));
     return hits.sort((a, b) => b.score - a.score);
   }
 
@@ -102,7 +102,7 @@ function weigh(given, query) {
   const within = ({ start, end }) => groups.some((group) => start >= group.start && end <= group.end);
   const whole = ({ start, end }) => chinese.some(({ index, segment }) => start >= index && end <= index + segment.length);
   return new Map(given.map((place) => [place.term,
-    place.term.includes("_") ? 1 : isGroup(place.term) ? 1.5 : (within(place) ? 0.2 : 1) * (whole(place) ? 1 : 0.61)]));
+    place.term.includes("_") ? 1 : isGroup(place.term) ? 1.5 : (within(place) ? 0.18 : 1) * (whole(place) ? 1 : 0.47)]));
 }
 
 /** The value of each term: its weight, and more where few sections have it. */

@@ -9,10 +9,11 @@ const FORMULA = { mfrac: "/", msup: "^" }; // between their two children
 const LESS = [
   [/^(api|api_further|instructors|references|index|exercises)#/, 0.2],
   [/^(glossary|mistakes)/, 0.2],
-  [/^(placements|conditional|decay|outliers|without_norms|systems|inside|models)#/, 0.8],
-  [/^practice#/, 0.7],
+  [/^(placements|conditional|decay|outliers|without_norms|systems|inside)#/, 0.69],
+  [/^models#/, 0.53],
+  [/^practice#/, 0.62],
   [/^examine#/, 0.5],
-  [/^interview#/, 0.93],
+  [/^interview#/, 0.9],
   [/-(sources|exercise)$/, 0.3],
   [/-(questions|remember|mistakes|proofs)$/, 0.1],
 ];
