@@ -135,7 +135,7 @@ def written_in_numpy():
                 yield from ((name, program, m) for m in (None, *mistakes))
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     ("name", "program", "mistake"),
     list(written_in_numpy()),

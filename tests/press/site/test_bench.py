@@ -217,6 +217,7 @@ def facts(cell):
 
 
 @pytest.mark.needs("bubblewrap")
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("language", "name"),
     [("en", "layer_norm"), ("fr", "layer_norm"), ("zh", "layer_norm"), ("fr", "batch_norm")],
@@ -250,6 +251,7 @@ def test_the_downloaded_notebook_has_all_points(address, course, tmp_path, langu
     assert scores == {known: points for known, points in due.items() if known != "written"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_chapter_runs_and_says_what_it_cannot_run(address, tmp_path, language):
     with chromium(tmp_path) as page:
@@ -267,6 +269,7 @@ def test_a_chapter_runs_and_says_what_it_cannot_run(address, tmp_path, language)
         assert page.axe() == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", assignments())
 def test_tasks_have_the_same_verdicts_as_here(address, tmp_path, name):
     source = TRIED.replace("{0}", name)
