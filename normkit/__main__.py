@@ -6,6 +6,7 @@ The function returns (model, inputs), or a dictionary with `model`, `inputs`, `n
 import argparse
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from normkit.messages import LANGUAGES, speak
 
 if TYPE_CHECKING:
-    from normkit.examining import Report
+    from normkit.examining import Finding, Report
 
 FAILS = {"error": 1, "warning": 2, "note": 3}  # levels that give exit status 1, up to this one
 
@@ -27,11 +28,16 @@ def main(given: list[str] | None = None) -> int:
     except Exception as error:  # of the reader's own module: said, not thrown at him
         print(f"{arguments.function}: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
-    print(report.to_json() if arguments.json else report)
+    _print(report.to_json() if arguments.json else str(report))
     if not report.norms and report.skipped:
         return 2
-    wanted = FAILS[arguments.fail_on]
-    return int(any(FAILS[finding.level] <= wanted for finding in report.findings))
+    return int(report.level is not None and FAILS[report.level] <= FAILS[arguments.fail_on])
+
+
+def _print(text: str) -> None:
+    """What the terminal's encoding lacks is a question mark there, no exception."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,15 +61,29 @@ def _parser() -> argparse.ArgumentParser:
 def _report(arguments: argparse.Namespace) -> "Report":
     from normkit import examine
 
+    _refuse_unknown(*arguments.only, *arguments.ignore)
     model, inputs, named = _built(arguments.function)
     report = examine(model, *inputs, static=arguments.static, **named)
-    kept = [
-        finding
-        for finding in report.findings
-        if finding.name not in arguments.ignore
-        and (not arguments.only or finding.name in arguments.only)
-    ]
-    return replace(report, findings=kept)
+    return replace(report, findings=list(_kept(report.findings, arguments)))
+
+
+def _refuse_unknown(*names: str) -> None:
+    """A name that is mistyped would make every model pass."""
+    from normkit.examining.wording import names as known
+
+    for name in set(names) - known():
+        raise ValueError(f"no finding is called {name}")
+
+
+def _kept(findings: Iterable["Finding"], arguments: argparse.Namespace) -> Iterator["Finding"]:
+    """The findings that are wanted; one that is not leaves its consequences in its place."""
+    for finding in findings:
+        under = tuple(_kept(finding.consequences, arguments))
+        ignored = finding.name in arguments.ignore
+        if ignored or (arguments.only and finding.name not in arguments.only):
+            yield from under
+        else:
+            yield replace(finding, consequences=under)
 
 
 def _built(function: str) -> tuple[Any, tuple, dict[str, Any]]:

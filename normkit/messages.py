@@ -79,6 +79,11 @@ def say(message: str, /, **fields: object) -> str:
     return translator(current_language())(message).format(**fields)
 
 
+def known(text: str) -> str:
+    """What may be a message, in the language of the notebook; else, an exception's text, itself."""
+    return translator(current_language())(text)
+
+
 def current_language() -> str:
     """The code of the language that feedback is given in."""
     return _language

@@ -124,9 +124,17 @@ def execute(notebooks: dict[Path, NotebookNode], what: str) -> Iterable[tuple[Pa
             if job.result().err or _complaint(job.result().nb):
                 failures.append(_complaint(job.result().nb) or _failure(job.result()))
             else:
-                yield jobs[job], job.result().nb
+                yield jobs[job], _without_blanks(job.result().nb)
     if failures:
         raise PressError("\n\n".join(failures))
+
+
+def _without_blanks(notebook: NotebookNode) -> NotebookNode:
+    """Leave out what a progress line left behind: an output of nothing."""
+    for cell in notebook.cells:
+        if "outputs" in cell:
+            cell.outputs = [o for o in cell.outputs if o.get("data") != {"text/plain": ""}]
+    return notebook
 
 
 def _failure(result: ExecutionResult) -> str:

@@ -1,8 +1,8 @@
 """A check-up of the norms in a reader's own PyTorch model."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,14 +15,16 @@ except ModuleNotFoundError as error:
     raise missing(error) from error
 
 from normkit.examining.checks import CHECKS, CONSEQUENCES, Check, Hit
-from normkit.examining.passes import quietly, real, unwrapped
+from normkit.examining.passes import ReachedError, quietly, real, unwrapped
 from normkit.examining.probes import Sample
+from normkit.examining.progress import Progress
 from normkit.examining.report import ERROR, LEVELS, Finding, Norm, Report, Skipped
-from normkit.examining.sites import Site, named_norms
+from normkit.examining.sites import Site, named_norms, size
 from normkit.examining.subject import Subject
+from normkit.messages import N_
 
 __all__ = ["Finding", "Norm", "Report", "Skipped", "examine"]
-PATIENCE = 1.0  # seconds, after which progress is shown
+COPY, INFERENCE = N_("a copy of the model"), N_("the model in inference")
 
 
 def examine(
@@ -66,6 +68,7 @@ def examine(
             f"{type(built).__name__} came. Pass the model itself, not its output or its weights."
         )
     whole = unwrapped(built)
+    progress = Progress()
     subject = Subject(
         whole,
         inputs,
@@ -74,30 +77,19 @@ def examine(
         mask=mask,
         batch_axis=batch_axis,
         other=unwrapped(other) if other is not None else None,
-        progress=_Progress(started),
+        progress=progress,
     )
-    with quietly():
+    with progress, quietly():
         findings = _static(subject) if static else _whole(subject)
     return Report(
         model=type(whole).__name__,
         norms=[_row(site) for site in subject.sites.values()],
         findings=findings,
         skipped=[Skipped(*each) for each in dict.fromkeys(subject.skipped)],
-        parameters=sum(p.numel() for s in subject.sites.values() for p in s.module.parameters()),
+        parameters=sum(size(site.module) for site in subject.sites.values()),
         seconds=time.perf_counter() - started,
         is_noise=_is_noise(subject),
     )
-
-
-class _Progress:
-    """One line that says what is measured, once it takes longer than a second."""
-
-    def __init__(self, started: float) -> None:
-        self.started = started
-
-    def __call__(self, what: str) -> None:
-        if time.perf_counter() - self.started > PATIENCE and sys.stderr.isatty():
-            print(f"\r{what:<60}", end="", file=sys.stderr, flush=True)
 
 
 def _static(subject: Subject) -> list[Finding]:
@@ -128,20 +120,28 @@ def _likely(site: Site) -> Sample | None:
 
 def _whole(subject: Subject) -> list[Finding]:
     """The record of one pass, then every check."""
-    try:
-        subject.progress(f"a copy of {type(subject.model).__name__}")
-    except Exception as error:
-        said = str(error).split("\n")[0]
-        subject.skipped.append(("a copy of the model", f"{type(error).__name__}: {said}"))
+    if subject.unfit:
+        subject.skipped.append((COPY, subject.unfit))
         return _static(subject)
     try:
-        subject.progress("the model in inference")
+        subject.progress(COPY)
+        assert subject.model is not None  # copied here
+    except Exception as error:
+        said = str(error).split("\n")[0]
+        subject.skipped.append((COPY, f"{type(error).__name__}: {said}"))
+        return _static(subject)
+    try:
+        subject.progress(INFERENCE)
         subject.record()
         if subject.failure is None and subject.other is not None:
-            subject.twin = subject.attempt("the averaged model", subject.averaged)
+            subject.twin = subject.attempt(N_("the averaged model"), subject.averaged)
+    except ReachedError as error:
+        subject.skipped.append((COPY, str(error)))
+        subject.sites.clear()
+        return _static(subject)
     except Exception as error:
         subject.failure = error
-        subject.skipped.append(("the model in inference", f"{type(error).__name__}: {error}"[:200]))
+        subject.skipped.append((INFERENCE, f"{type(error).__name__}: {error}"[:200]))
     return _gathered(subject, CHECKS)
 
 
@@ -173,26 +173,26 @@ def _grouped(check: Check, hits: list[Hit]) -> Iterator[Finding]:
 
 def _folded(found: list[Finding]) -> list[Finding]:
     """Put each consequence under its cause, where the cause is at the same norms."""
-    folded: dict[int, list[Finding]] = {}
+    folded: dict[int, list[int]] = {}
     gone: set[int] = set()
     for i, cause in enumerate(found):
         for j, effect in enumerate(found):
             wanted = effect.name in CONSEQUENCES.get(cause.name, ())
             where = set(effect.paths) <= {*cause.paths, ""} or effect.name == "several_eps"
             if wanted and where and i not in gone and j not in gone and i != j:
-                folded.setdefault(i, []).append(effect)
+                folded.setdefault(i, []).append(j)
                 gone.add(j)
-    return [
-        Finding(f.name, f.level, f.paths, f.values, f.heading, tuple(folded.get(i, ())))
-        for i, f in enumerate(found)
-        if i not in gone
-    ]
+
+    def whole(i: int) -> Finding:
+        return replace(found[i], consequences=tuple(whole(j) for j in folded.get(i, ())))
+
+    return [whole(i) for i in range(len(found)) if i not in gone]
 
 
 def _row(site: Site) -> Norm:
     measured = bool(site.probe.axes)
     shape = site.calls[0].shape if site.calls else (site.sample.shape if site.sample else ())
-    parameters = sum(p.numel() for p in site.module.parameters())
+    parameters = size(site.module)
     momentum = getattr(site.module, "momentum", None)
     return Norm(
         path=site.path,
@@ -212,7 +212,8 @@ def _row(site: Site) -> Norm:
 
 def _is_noise(subject: Subject) -> bool:
     """Whether the batch looks drawn from a normal distribution."""
-    values = [t.detach().float() for t in real((subject.inputs, subject.named)) if t.numel() > 64]
+    given = [t for t in real((subject.inputs, subject.named)) if t.layout == torch.strided]
+    values = [t.detach().float() for t in given if t.numel() > 64 and not t.is_meta]
     return bool(values) and all(
         abs(float(v.mean())) < 0.1 and abs(float(v.std()) - 1) < 0.1 for v in values
     )

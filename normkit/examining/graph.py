@@ -338,13 +338,22 @@ class Written:
 def handwritten(graph: Graph) -> Iterator[Written]:
     """Yield where a value is multiplied by the inverse root of its own mean square."""
     for index, node in enumerate(graph.nodes):
-        if node.op in {"rsqrt", "sqrt", "reciprocal"} and node.data:
-            spread = _spread(graph, node)
+        root = node.op in {"rsqrt", "sqrt", "reciprocal"} or _is_root(node)
+        if (root or node.op in DEVIATIONS) and node.data:
+            spread = _spread(graph, node) if root else _over(graph, node, True)
             left = _used(graph, index, node) if spread else None
             if spread and left is not None:
                 centred, axes, entered, shape = spread
                 kind = "batch" if 0 in axes else "layer" if centred else "rms"
                 yield Written(node.where, kind, axes, shape, entered, left)
+
+
+DEVIATIONS = {"std", "std_mean"}
+
+
+def _is_root(node: Node) -> bool:
+    powers = [option for option in node.options if isinstance(option, float)]
+    return node.op == "pow" and bool(powers) and abs(powers[0]) == 0.5
 
 
 def _spread(graph: Graph, node: Node) -> tuple[bool, tuple[int, ...], int, tuple[int, ...]] | None:
@@ -390,7 +399,9 @@ def _used(graph: Graph, root: int, node: Node) -> int | None:
     """The product that the root enters, if the other factor is of the same source."""
     for reader, where in node.readers:
         made = graph.nodes[reader]
-        scales = made.op in {"mul", "div", "mul_", "div_"} and where == node.where
-        if scales and len([p for p in made.parents if graph.nodes[p].data]) == 2:
+        parents = len([p for p in made.parents if graph.nodes[p].data])
+        if made.op in {"mul", "div", "mul_", "div_"} and where == node.where and parents == 2:
             return reader
+        if made.op in {"add", "add_", "clamp", "clamp_min"} and parents == 1:
+            return _used(graph, reader, made)  # ε beside the root
     return None

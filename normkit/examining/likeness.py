@@ -59,8 +59,15 @@ def message(name: str) -> str:
     return next((each.message for each in _all() if each.name == name), "")
 
 
-def _all() -> Iterator[Any]:
-    from normkit.tutor.mistakes import mistakes_of
+def names() -> set[str]:
+    """How the catalogue calls its mistakes."""
+    return {each.name for each in _all()}
 
+
+def _all() -> Iterator[Any]:
+    try:
+        from normkit.tutor.mistakes import mistakes_of
+    except ModuleNotFoundError:  # a package without the tutor
+        return
     for program in PROGRAMS:
         yield from mistakes_of(program)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from normkit.examining.passes import mapped, seeded
+from normkit.messages import N_
 
 NAMES = ("attention_mask", "padding_mask", "mask", "input_mask")
 INVERTED = ("src_key_padding_mask", "key_padding_mask")  # PyTorch's: True where nothing is
@@ -14,7 +15,7 @@ INVERTED = ("src_key_padding_mask", "key_padding_mask")  # PyTorch's: True where
 
 def found(mask: Tensor | None, named: dict[str, Any]) -> Tensor | None:
     """Return the mask (N, T), True where something is, if there is one that hides anything."""
-    tried = [mask] + [named.get(name) for name in NAMES]
+    tried = [flat(mask)] + [flat(named.get(name)) for name in NAMES]
     tried += [~named[name].bool() for name in INVERTED if isinstance(named.get(name), Tensor)]
     for each in tried:
         if isinstance(each, Tensor) and each.ndim == 2 and _is_binary(each):
@@ -24,14 +25,21 @@ def found(mask: Tensor | None, named: dict[str, Any]) -> Tensor | None:
     return None
 
 
+def flat(mask: Any) -> Any:
+    """A mask (N, T), from one that attention can use as it is, (N, 1, 1, T)."""
+    if isinstance(mask, Tensor) and mask.ndim > 2 and set(mask.shape[1:-1]) == {1}:
+        return mask.flatten(1)
+    return mask
+
+
 def _is_binary(mask: Tensor) -> bool:
     return bool(((mask == 0) | (mask == 1)).all())
 
 
 def changes(mask: Tensor) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """Yield ways to change a batch that must change nothing where something is."""
-    yield "other numbers under the mask", lambda value: _but_labels(value, _others, mask)
-    yield "a longer batch, padded", lambda value: _but_labels(value, _longer, mask)
+    yield N_("other numbers under the mask"), lambda value: _but_labels(value, _others, mask)
+    yield N_("a longer batch, padded"), lambda value: _but_labels(value, _longer, mask)
 
 
 def _but_labels(value: Any, change: Callable, mask: Tensor) -> Any:
@@ -49,9 +57,9 @@ def _axis(tensor: Tensor, mask: Tensor) -> int | None:
 
 
 def _is_mask(tensor: Tensor, mask: Tensor) -> bool:
+    tensor, mask = flat(tensor), mask.to(tensor.device)
     if tensor.shape != mask.shape or not _is_binary(tensor):
         return False
-    mask = mask.to(tensor.device)
     return torch.equal(tensor.bool(), mask) or torch.equal(~tensor.bool(), mask)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from normkit.examining.passes import mapped, real, seeded, tensors
+from normkit.examining.passes import local, mapped, real, seeded, tensors
 
 ROWS = 4
 LARGEST = 1 << 20  # values in a probe
@@ -81,9 +81,10 @@ def neutral(module: nn.Module, dtype: torch.dtype = torch.float64) -> nn.Module:
 
 def materialised(module: nn.Module) -> nn.Module:
     """Return a copy on the CPU, with memory where there was none (on `meta`)."""
-    if any(t.is_meta for t in (*module.parameters(), *module.buffers())):
-        return copy.deepcopy(module).to_empty(device="cpu")
-    return copy.deepcopy(module).cpu()
+    twin = local(copy.deepcopy(module))
+    if any(t.is_meta for t in (*twin.parameters(), *twin.buffers())):
+        return twin.to_empty(device="cpu")
+    return twin.cpu()
 
 
 def called(module: nn.Module, x: Tensor, sample: Sample | None = None) -> Tensor:

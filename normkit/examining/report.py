@@ -1,6 +1,7 @@
 """What a check-up answers: the norms, the findings, what could not be measured."""
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 
 ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
@@ -38,6 +39,13 @@ class Finding:
     consequences: tuple["Finding", ...] = ()
 
 
+def every(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings, and what is folded under them."""
+    for finding in findings:
+        yield finding
+        yield from every(finding.consequences)
+
+
 @dataclass(frozen=True)
 class Skipped:
     """A measurement that could not be made, and why."""
@@ -60,8 +68,8 @@ class Report:
 
     @property
     def level(self) -> str | None:
-        """The worst level among the findings; None where there are none."""
-        found = {finding.level for finding in self.findings}
+        """The worst level among the findings and their consequences; None where there are none."""
+        found = {finding.level for finding in every(self.findings)}
         return next((level for level in LEVELS if level in found), None)
 
     def to_json(self) -> str:
@@ -69,6 +77,7 @@ class Report:
         answer = {
             "model": self.model,
             "parameters": self.parameters,
+            "is_noise": self.is_noise,
             "norms": [_plain(asdict(norm)) for norm in self.norms],
             "findings": [asdict(finding) for finding in self.findings],
             "skipped": [asdict(each) for each in self.skipped],

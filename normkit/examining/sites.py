@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.parameter import is_lazy
 
 from normkit.examining.probes import Probe, Sample
 
@@ -46,6 +47,7 @@ class Site:
     probe: Probe = field(default_factory=Probe)
     place: str | None = None
     written: str | None = None  # its kind, where it is no module but a function that was called
+    of_batch: bool = False  # and in inference it took its statistics from the batch
 
     @property
     def kind(self) -> str | None:
@@ -65,12 +67,20 @@ class Site:
     def eps(self) -> float | None:
         """ε as measured, else as it says; where PyTorch leaves it open, that of the type."""
         named = next((getattr(self.module, e) for e in EPS if hasattr(self.module, e)), None)
-        if self.is_known and self.module.eps is None:
+        if isinstance(self.module, KNOWN) and self.is_known and self.module.eps is None:
             return float(torch.finfo(self.dtype or torch.float32).eps)
         measured = self.probe.eps
         if not isinstance(named, float) or (measured is not None and not _near(named, measured)):
             return measured
         return named  # which the measurement, of three digits, confirms
+
+    @property
+    def form(self) -> tuple:
+        """Its class, the shapes that it has and is given, its options: norms alike share it."""
+        sample = self.sample or Sample(self.calls[0].shape)
+        options = {k: v for k, v in vars(self.module).items() if isinstance(v, (int, float, str))}
+        forms = [(n, tuple(p.shape)) for n, p in self.module.named_parameters()]
+        return type(self.module), sample.shape, str(options), str(forms), sample.is_alone
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -99,6 +109,11 @@ class Site:
         """How many batches its running statistics have seen, where it counts them."""
         counter = getattr(self.module, "num_batches_tracked", None)
         return int(counter) if isinstance(counter, Tensor) and not counter.is_meta else None
+
+
+def size(module: nn.Module) -> int:
+    """How many numbers a module learns; those of a lazy one are not counted yet."""
+    return sum(p.numel() for p in module.parameters() if not is_lazy(p))
 
 
 def _near(a: float, b: float) -> bool:
@@ -144,7 +159,8 @@ def suspects(model: nn.Module, known: Iterable[str]) -> dict[str, nn.Module]:
         and not any(module.children())
         and not type(module).__module__.startswith("torch.nn")
         and "parametrizations" not in path
-        and sum(p.numel() for p in module.parameters()) <= LARGEST
+        and size(module) <= LARGEST
+        and not isinstance(module, torch.jit.ScriptModule)
     }
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -10,23 +10,48 @@ from typing import Any, TypeVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from normkit.examining import padding, passes
 from normkit.examining.graph import Graph, Record, handwritten, place
 from normkit.examining.pairs import Seen, culprits
-from normkit.examining.passes import fresh, hooked, mapped, real, restored, seeded, tensors
+from normkit.examining.passes import (
+    fresh,
+    guarded,
+    hooked,
+    mapped,
+    real,
+    restored,
+    seeded,
+    tensors,
+)
 from normkit.examining.probes import Probe, Sample, probe
 from normkit.examining.sites import Call, Site, first_tensor, named_norms, suspects
+from normkit.messages import N_
 
 T = TypeVar("T")
-FUNCTIONS = {
-    F.batch_norm: "batch",
-    F.instance_norm: "instance",
-    F.group_norm: "group",
-    F.layer_norm: "layer",
-    F.rms_norm: "rms",
+KINDS = {
+    "batch_norm": "batch",
+    "instance_norm": "instance",
+    "group_norm": "group",
+    "layer_norm": "layer",
+    "rms_norm": "rms",
 }
+FUNCTIONS = {getattr(of, name): name for name in KINDS for of in (F, torch)}
+FUNCTIONS |= {getattr(torch.ops.aten, name).default: name for name in KINDS}  # of exported models
+DROPOUTS = (
+    F.dropout,
+    F.dropout1d,
+    F.dropout2d,
+    F.dropout3d,
+    F.alpha_dropout,
+    F.feature_alpha_dropout,
+)
+COMPILED = N_("torch.jit has compiled it: examine the model that it was made of.")
+META = N_("On the device meta there are no numbers.")
+UNUSABLE = N_("A mask has the shape (N, T), 0 where the batch is padded and 1 elsewhere.")
+SINGLE = N_("The batch has one example; it takes two to see whether they depend on each other.")
 FEW = 32  # values of a channel, from which a variance is compared
 
 
@@ -70,10 +95,13 @@ class Subject:
         self.batch_axis = batch_axis
         self.progress = progress
         self.skipped: list[tuple[str, str]] = []
+        if mask is not None and self.mask is None:
+            self.skipped.append((N_("padding"), UNUSABLE))
         self.failure: Exception | None = None  # of the plain pass in inference
         self.graph: Graph | None = None
         self.functional: set[str] = set()  # paths of norms called as functions
         self.handwritten: set[str] = set()  # and of those written inside a forward
+        self.drops = False  # whether dropout is called, by a module or as a function
         self.twin: Subject | None = None  # the averaged model
         self.sites: dict[str, Site] = {}
         self.probed: dict[tuple, Probe] = {}
@@ -100,7 +128,20 @@ class Subject:
         """Run the copy once from the seed, on inputs that may be changed first."""
         inputs, named = fresh(change(self.inputs)), fresh(change(self.named))
         seeded()
-        return self.model(*inputs, **named)
+        with guarded(self._own):
+            return self.model(*inputs, **named)
+
+    @cached_property
+    def _own(self) -> set[int]:
+        return {id(module) for module in self.original.modules()}
+
+    @property
+    def unfit(self) -> str:
+        """Why no pass can be run, if none can."""
+        if isinstance(self.original, torch.jit.ScriptModule):
+            return COMPILED
+        held = (*self.original.parameters(), *self.original.buffers(), *self.given)
+        return META if any(t.is_meta for t in held) else ""
 
     def attempt(self, what: str, measure: Callable[[], T]) -> T | None:
         """Return what a measurement gives; if it fails, one line says so."""
@@ -132,6 +173,7 @@ class Subject:
 
     def record(self) -> None:
         """Run the model once in inference, and note every norm, operator and value."""
+        self._initialise()
         known = named_norms(self.model)
         maybe = suspects(self.model, known)
         for path, module in known.items():
@@ -142,14 +184,32 @@ class Subject:
         names = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
         record = Record({name: t for name, t in names.items()})
         watched = self.sites | spotted
-        hooks = hooked(dict(self.model.named_modules()), *_noting(record, watched))
+        modules = dict(self.model.named_modules())
+        hooks = hooked({p: modules[p] for p in self._eager(modules)}, *_noting(record, watched))
         plain = restored(self.model, train=False)
         with plain, torch.no_grad(), hooks, Functions(record, self), record:
             self.run()
         if record.is_full:
-            self.skipped.append(("dataflow", "more operators than can be followed"))
+            self.skipped.append((N_("dataflow"), N_("more operators than can be followed")))
         self._settle(spotted, None if record.is_full else Graph(record.nodes))
         record.forget()
+
+    def _eager(self, modules: dict[str, nn.Module]) -> Iterator[str]:
+        """The paths that hooks can be put on; a line for each part that torch.jit has compiled."""
+        compiled = {p for p, m in modules.items() if isinstance(m, torch.jit.ScriptModule)}
+        for path in modules:
+            if path not in compiled:
+                yield path
+            elif path.rpartition(".")[0] not in compiled:
+                self.skipped.append((path, COMPILED))
+
+    def _initialise(self) -> None:
+        """Run lazy modules once: they learn the sizes of their weights from what they are given."""
+        held = (*self.model.parameters(), *self.model.buffers())
+        if any(is_lazy(tensor) for tensor in held):
+            self.model.eval()
+            with torch.no_grad():
+                self.run()
 
     def _settle(self, spotted: dict[str, Site], graph: Graph | None) -> None:
         """Measure every norm; keep those of unknown name that behave like one."""
@@ -183,6 +243,7 @@ class Subject:
             path = f"{found.where}.forward()" if found.where else "forward()"
             stub = NoModule()
             site = self.sites.setdefault(path, Site(path, stub, "forward", written=found.kind))
+            site.of_batch = found.kind == "batch"
             site.probe = Probe(found.kind, found.axes, (1.0,) * len(found.shape))
             self.handwritten.add(path)
             call = Call(found.shape, (), torch.float32, found.entered, found.left)
@@ -190,12 +251,9 @@ class Subject:
 
     def _probe(self, site: Site) -> Probe:
         """The probe of a norm: one for all that are of one class, form and options."""
-        sample = site.sample or Sample(site.calls[0].shape)
-        options = {k: v for k, v in vars(site.module).items() if isinstance(v, (int, float, str))}
-        forms = [(n, tuple(p.shape)) for n, p in site.module.named_parameters()]
-        key = (type(site.module), sample.shape, str(options), str(forms), sample.is_alone)
+        sample, key = site.sample or Sample(site.calls[0].shape), site.form
         if key not in self.probed:
-            with passes.one_thread():
+            with passes.probing():
                 self.probed[key] = probe(site.module, sample)
         site.probe = self.probed[key]
         return site.probe
@@ -231,23 +289,33 @@ class Subject:
         seen: dict[str, list[Seen]] = {}
 
         def note(site: Site, x: Tensor, y: Tensor) -> None:
-            rows = math.ceil(x.shape[0] / part) if x.ndim else 0
-            seen.setdefault(site.path, []).append(
-                Seen(x[:rows].float().cpu(), y[:rows].float().cpu().clone())
-            )
+            x, y = (self._part(t, part).float().cpu() for t in (x, y))
+            seen.setdefault(site.path, []).append(Seen(x, y.clone()))
 
         with restored(self.model, train=False), torch.no_grad(), self.watching(note):
             prepare()
             out = self.run(change)
-        seen[""] = [Seen(t, t.detach().float().cpu()) for t in real(out)]
+        whole = [self._part(t.detach(), part) for t in real(out) if self._has_batch(t)]
+        seen[""] = [Seen(t, t.float().cpu()) for t in whole]
         return seen
+
+    def _has_batch(self, tensor: Tensor) -> bool:
+        axis = self.batch_axis
+        return tensor.ndim > axis and tensor.shape[axis] == self.batch
+
+    def _part(self, tensor: Tensor, part: int) -> Tensor:
+        """One part in so many of a tensor: what belongs to the first example, on axis 0."""
+        if part > 1 and self._has_batch(tensor):
+            return tensor.narrow(self.batch_axis, 0, 1).movedim(self.batch_axis, 0)
+        return tensor[: math.ceil(tensor.shape[0] / part)] if tensor.ndim else tensor
 
     @cached_property
     def alike(self) -> tuple[dict, dict] | None:
         """What norms do to the first example in its batch, and among copies of itself."""
         if self.batch < 2:
+            self.skipped.append((N_("copies of one example"), SINGLE))
             return None
-        return self.attempt("copies of one example", self._alike)
+        return self.attempt(N_("copies of one example"), self._alike)
 
     @cached_property
     def culprits(self) -> dict[str, float]:
@@ -258,7 +326,7 @@ class Subject:
         axis, size = self.batch_axis, self.batch
 
         def copies(t: Tensor) -> Tensor:
-            if t.ndim <= axis or t.shape[axis] != size:
+            if not self._has_batch(t) or t.layout != torch.strided:
                 return t
             return t.narrow(axis, 0, 1).expand_as(t).clone()
 
@@ -274,7 +342,7 @@ class Subject:
             with restored(self.model, train=False), torch.no_grad(), watched:
                 self.run()
 
-        self.attempt("statistics in inference", measure)
+        self.attempt(N_("statistics in inference"), measure)
         return found
 
     @cached_property
@@ -282,19 +350,20 @@ class Subject:
         """What a training step does to the running statistics."""
         if self.failure:
             return None
-        self.progress("a training pass")
+        self.progress(N_("a training pass"))
         try:
             return self._train(_wanting)
         except Exception:  # some models set requires_grad of their inputs themselves
-            return self.attempt("a training pass", partial(self._train, lambda t: t))
+            return self.attempt(N_("a training pass"), partial(self._train, lambda t: t))
 
     def _train(self, prepare: Callable[[Tensor], Tensor]) -> Training:
         seen = Training()
         kept = {p: s for p, s in self.sites.items() if s.has_statistics}
+        forward = [True]  # a checkpoint calls norms in the backward pass again
 
         def note(site: Site, x: Tensor, _: Tensor) -> None:
             seen.modes[site.path] = site.module.training
-            if site.has_statistics and x.ndim > 1:
+            if forward and site.has_statistics and x.ndim > 1:
                 _add(seen.moments, site, x)
 
         with restored(self.model, train=True), torch.enable_grad(), self.watching(note):
@@ -303,36 +372,35 @@ class Subject:
             out = self.run(partial(mapped, prepare))
             after = {p: s.batches or 0 for p, s in kept.items()}
             new = {p: s.module.running_mean.clone() for p, s in kept.items()}
+            forward.clear()
             _loss(out).backward()
             for path, site in kept.items():
                 last = site.batches or 0
                 seen.counts[path] = (before[path], after[path], last)
-                seen.moved[path] = not torch.equal(old[path], new[path])
-                if last == after[path] and not torch.equal(new[path], site.module.running_mean):
+                seen.moved[path] = not _equal(old[path], new[path])
+                if last == after[path] and not _equal(new[path], site.module.running_mean):
                     seen.counts[path] = (before[path], after[path], last + 1)  # kept uncounted
         return seen
 
     @cached_property
     def dropped(self) -> dict[str, tuple[list[Moments], list[Moments]]]:
         """For each batch norm, what it is given in training without dropout, and with it."""
-        dropouts: list[nn.Module] = [
-            m for m in self.model.modules() if isinstance(m, nn.modules.dropout._DropoutNd) and m.p
-        ]
         batch = [s for s in self.sites.values() if s.kind == "batch" and not s.written]
-        if not dropouts or not batch or self.failure:
+        if not self.drops or not batch or self.failure:
             return {}
-        pair = self.attempt("dropout before batch norms", lambda: self._dropped(dropouts, batch))
+        pair = self.attempt(N_("dropout before batch norms"), lambda: self._dropped(batch))
         if pair is None:
             return {}
         without, dropped = pair
         return {p: (without[p], dropped[p]) for p in without if p in dropped}
 
-    def _dropped(self, dropouts: list[nn.Module], batch: list[Site]) -> tuple[dict, dict]:
+    def _dropped(self, batch: list[Site]) -> tuple[dict, dict]:
         found: list[dict[str, list[Moments]]] = [{}, {}]
         for on, moments in enumerate(found):
             with restored(self.model, train=False), torch.no_grad():
-                _turned_on([s.module for s in batch] + (dropouts if on else []))
-                with self.watching(partial(_noted, moments)):
+                _turned_on([s.module for s in batch])
+                dropping = Dropping() if on else nullcontext()
+                with self.watching(partial(_noted, moments)), dropping:
                     self.run()
         return found[0], found[1]
 
@@ -345,12 +413,16 @@ class Subject:
         pairs = []
         for training in (False, True) if batch else (False,):
             prepare = partial(_turned_on, batch if training else [])
-            first = self.attempt("padding", partial(self.kept, prepare=prepare))
+            first = self.attempt(N_("padding"), partial(self.kept, prepare=prepare))
             for what, change in padding.changes(self.mask):
                 second = self.attempt(what, partial(self.kept, change, prepare=prepare))
                 if first and second:
                     pairs.append((first, second, training))
         return pairs
+
+
+def _equal(first: Tensor, second: Tensor) -> bool:
+    return torch.allclose(first, second, rtol=0, atol=0, equal_nan=True)
 
 
 def _within(where: str, path: str) -> bool:
@@ -449,14 +521,15 @@ class Functions(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        path, kind = self.record.stack[-1], FUNCTIONS.get(func)
+        path, name = self.record.stack[-1], FUNCTIONS.get(func)
+        self.subject.drops |= func in DROPOUTS
         x = first_tensor([*args, *kwargs.values()])
-        if kind is None or x is None or path in self.subject.sites or self.record.is_full:
+        if name is None or x is None or path in self.subject.sites or self.record.is_full:
             return func(*args, **kwargs)
         entered = self.record.node(x)
         out = func(*args, **kwargs)
         if self.record.nodes[entered].data:  # else weights are standardised
-            self._found(path, func.__name__, kind, x, entered, self.record.node(out), args, kwargs)
+            self._found(path, name, KINDS[name], x, entered, self.record.node(out), args, kwargs)
         return out
 
     def _found(
@@ -471,15 +544,30 @@ class Functions(TorchFunctionMode):
             site.probe = Probe(kind, _axes(kind, x, shape), (1.0,) * x.ndim, centred=kind != "rms")
             self.subject.sites[where] = site
             self.subject.functional.add(where)
+            site.of_batch = kind == "batch" and bool(_argument(given[0], given[1], 5, "training"))
         site.calls.append(Call(tuple(x.shape), tuple(x.stride()), x.dtype, entered, left))
 
 
+class Dropping(TorchFunctionMode):
+    """Within it, dropout drops, although the model is in inference."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in DROPOUTS and len(args) > 2:  # x, p, training, inplace
+            args = (*args[:2], True, *args[3:])
+        elif func in DROPOUTS:
+            kwargs = kwargs | {"training": True}
+        return func(*args, **kwargs)
+
+
 def _eps(name: str, args: tuple, named: dict) -> float:
-    at = {"batch_norm": 7, "instance_norm": 7, "group_norm": 4, "layer_norm": 4, "rms_norm": 3}[
-        name
-    ]
-    value = named.get("eps", args[at] if len(args) > at else 1e-5)
+    at = {"batch_norm": 7, "instance_norm": 7, "group_norm": 4, "layer_norm": 4, "rms_norm": 3}
+    value = _argument(args, named, at[name], "eps", None if name == "rms_norm" else 1e-5)
     return float(torch.finfo(torch.float32).eps) if value is None else float(value)
+
+
+def _argument(args: tuple, named: dict, at: int, name: str, otherwise: Any = None) -> Any:
+    return named.get(name, args[at] if len(args) > at else otherwise)
 
 
 def _axes(kind: str, x: Tensor, shape: Any) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from html import escape
 
 from normkit.examining import likeness
 from normkit.examining.report import Finding, Norm, Report
-from normkit.messages import N_, book, columns, current_language, say
+from normkit.messages import N_, book, columns, current_language, known, say
 
 # what was measured and what it means; what to do
 SENTENCES = {
@@ -66,10 +66,11 @@ SENTENCES = {
     ),
     "shared_running_statistics": (
         N_(
-            "One norm is called {calls} times in a step, on inputs whose means lie {apart} "
-            "standard deviations apart; its one set of running statistics fits none of them."
+            "One norm is called {calls} times in a step; its one set of running statistics mixes "
+            "inputs whose means lie {apart} standard deviations apart, and whose variances differ "
+            "by the factor {times}."
         ),
-        N_("Give each source a norm of its own, or join the sources into one batch."),
+        N_("Where they differ, give each source a norm of its own, or join them into one batch."),
     ),
     "frozen_but_statistics_move": (
         N_(
@@ -270,6 +271,11 @@ SHOWN = 3  # paths of one finding
 SHARES = {"left", "below", "too_small", "change"}  # told in per cent
 
 
+def names() -> set[str]:
+    """How findings are called."""
+    return {*SENTENCES, *likeness.names()}
+
+
 def sentences(finding: Finding) -> tuple[str, str]:
     """What a finding says, and what to do, in the language spoken."""
     if finding.name not in SENTENCES:
@@ -311,7 +317,9 @@ def text(report: Report) -> str:
         lines += [say(NONE), ""]
     lines += _table([_cells(norm) for norm in report.norms])
     for each in report.skipped:
-        lines.append(say("not measured: {what} ({why})", what=each.what, why=each.why))
+        lines.append(
+            say("not measured: {what} ({why})", what=known(each.what), why=known(each.why))
+        )
     return "\n".join(lines)
 
 
@@ -332,7 +340,8 @@ def _lines(finding: Finding, indent: str = "") -> Iterator[str]:
     yield f"{indent}    → {todo}"
     yield f"{indent}    {say('Read on: {address}', address=address(finding))}"
     for effect in finding.consequences:
-        yield f"{indent}    {say('and so: {name}', name=effect.name)}  {where(effect)}"
+        so = say("and so: {name}", name=effect.name)
+        yield f"{indent}    {so} ({say(LEVELS[effect.level])})  {where(effect)}"
 
 
 def _cells(norm: Norm) -> tuple[str, ...]:
@@ -374,7 +383,7 @@ def html(report: Report) -> str:
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     parts.append(_details(escape(say("The {count} norms", count=len(rows))), table))
     for each in report.skipped:
-        said = say("not measured: {what} ({why})", what=each.what, why=each.why)
+        said = say("not measured: {what} ({why})", what=known(each.what), why=known(each.why))
         parts.append(f"<p>{escape(said)}</p>")
     return "".join(parts)
 
@@ -385,11 +394,13 @@ def _folded(finding: Finding) -> str:
         f"<strong>{escape(say(LEVELS[finding.level]))}</strong> "
         f"<code>{escape(finding.name)}</code> {escape(where(finding))}"
     )
-    link = f'<a href="{escape(address(finding))}">{escape(say("Read on"))}</a>'
+    read, so = say("Read on"), say("and so:")  # within an f-string, Babel would not find them
+    link = f'<a href="{escape(address(finding))}">{escape(read)}</a>'
     effects = "".join(
-        f"<li><code>{escape(e.name)}</code> {escape(where(e))}</li>" for e in finding.consequences
+        f"<li>{escape(say(LEVELS[e.level]))} <code>{escape(e.name)}</code> {escape(where(e))}</li>"
+        for e in finding.consequences
     )
-    more = f"<p>{escape(say('and so:'))}</p><ul>{effects}</ul>" if effects else ""
+    more = f"<p>{escape(so)}</p><ul>{effects}</ul>" if effects else ""
     return _details(head, f"<p>{escape(found)}</p><p>→ {escape(todo)} {link}</p>{more}", True)
 
 

@@ -1,5 +1,6 @@
 """The language of feedback."""
 
+import ast
 import sys
 from datetime import date
 
@@ -132,6 +133,15 @@ def test_a_message_reads_the_same_as_a_paragraph_of_the_book():
         assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
         shown = "".join(child.content for child in tokens[1].children)
         assert shown == mistake.message, mistake.name
+
+
+def test_every_message_of_the_package_is_one_to_translate():
+    known = {message.id for message in read_po((messages.SOURCES / "fr/normkit.po").open("rb"))}
+    for path in messages.HERE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"say", "N_"}:
+                said = node.args[0]
+                assert not isinstance(said, ast.Constant) or said.value in known, (path, said.value)
 
 
 def test_a_compiled_catalogue_does_not_say_when_it_was_made(catalogue, tmp_path):

@@ -81,3 +81,14 @@ def test_cells_know_their_lines_and_have_fixed_ids(page):
     for cell, first in zip(notebook.cells, notebook.metadata.source_map, strict=True):
         assert cell.source.split("\n")[0] == lines[first]
     assert [cell.id for cell in notebook.cells] == [cell.id for cell in read(path).cells]
+
+
+def test_what_a_progress_line_leaves_behind_is_no_output(page, tmp_path):
+    path = page(
+        "from IPython.display import display\n"
+        "line = display({'text/plain': 'Measured now'}, raw=True, display_id=True)\n"
+        "line.update({'text/plain': ''}, raw=True)\n"
+        "1 + 1"
+    )
+    (notebook,) = run([path], tmp_path / "cache", [])
+    assert [o.data["text/plain"] for o in notebook.cells[1].outputs] == ["2"]

@@ -10,9 +10,10 @@ from normkit.examining.checks.listing import Hit, channels, check, measured
 from normkit.examining.pairs import CHANGED, UNCHANGED, Seen, apart
 from normkit.examining.report import ERROR, NOTE, WARNING
 from normkit.examining.sites import Site
-from normkit.examining.subject import FEW, Subject
+from normkit.examining.subject import FEW, Moments, Subject
 
-GREATER = 1.2  # variance with dropout, in units of that without
+GREATER = 1.2  # variance with dropout, in units of that without; between the calls of a norm
+DIFFERENT = 0.25  # standard deviations between the means of its calls
 
 
 @check("depends_on_the_batch_in_eval", ERROR, "practice-other-rows")
@@ -24,6 +25,24 @@ def depends_on_the_batch_in_eval(s: Subject) -> Iterator[Hit]:
             yield Hit(site.path, {"change": compared[site.path]})
         elif site.path not in compared and _is_batch_in_eval(site):
             yield Hit(site.path, {"change": 1.0})
+        elif site in _of_batch(s):
+            yield Hit(site.path, {"change": _mixed(s) or 1.0})
+
+
+def _of_batch(s: Subject) -> list[Site]:
+    """Norms that are no modules, and that mix the examples where no module is found to."""
+    mixes = _mixed(s) and not any(s.culprits.values()) if s.batch > 1 else True
+    written = [site for site in s.sites.values() if site.of_batch]
+    return [site for site in written if mixes and (s.batch > 1 or site.path in s.functional)]
+
+
+def _mixed(s: Subject) -> float:
+    """How far the model's answer for the first example differs among copies of itself."""
+    if not s.alike:
+        return 0.0
+    pairs = zip(s.alike[0][""], s.alike[1][""], strict=False)
+    changes = [float(apart(a.y, b.y).max()) for a, b in pairs if a.y.shape == b.y.shape]
+    return max((change for change in changes if change > CHANGED), default=0.0)
 
 
 def _is_batch_in_eval(site: Site) -> bool:
@@ -35,14 +54,8 @@ def _is_batch_in_eval(site: Site) -> bool:
 @check("rows_mix_outside_norms", NOTE, "practice-other-rows")
 def rows_mix_outside_norms(s: Subject) -> Iterator[Hit]:
     """The answer for an example depends on the others, and no norm is to blame."""
-    if not s.alike or any(s.culprits.values()):
-        return
-    for a, b in zip(s.alike[0][""], s.alike[1][""], strict=False):
-        if a.y.shape == b.y.shape and a.y.ndim and a.y.shape[0] == s.batch:
-            change = float(apart(a.y[:1], b.y[:1]).max())
-            if change > CHANGED:
-                yield Hit("", {"change": change})
-                return
+    if _mixed(s) and not any(s.culprits.values()) and not _of_batch(s):
+        yield Hit("", {"change": _mixed(s)})
 
 
 @check("padding_enters_the_statistics", ERROR, "practice-padding")
@@ -83,13 +96,26 @@ def updated_again_in_backward(s: Subject) -> Iterator[Hit]:
 
 @check("shared_running_statistics", WARNING, "practice-shared")
 def shared_running_statistics(s: Subject) -> Iterator[Hit]:
-    """One norm, called for several sources, with one set of running statistics."""
+    """One norm, called for several sources, with one set of running statistics.
+
+    Two views of one source do no harm: their statistics differ as those of two batches do.
+    """
     for path, seen in (s.training.moments if s.training else {}).items():
         if len(seen) > 1 and s.training and s.training.moved.get(path):
-            means = torch.stack([m.mean for m in seen if m.mean.shape == seen[0].mean.shape])
-            spread = seen[0].variance.sqrt().mean() + 1e-12
-            apart = float((means.amax(0) - means.amin(0)).median() / spread)
-            yield Hit(path, {"calls": len(seen), "apart": apart})
+            away, times = _between(seen)
+            noise = 3 * (2 / min(m.count for m in seen)) ** 0.5
+            differ = away > DIFFERENT + noise or times > GREATER * (1 + noise) ** 2
+            values = {"apart": away, "times": times, "calls": len(seen)}
+            yield Hit(path, values, None if differ else NOTE)
+
+
+def _between(seen: list[Moments]) -> tuple[float, float]:
+    """Between the calls of a norm, for the median channel: deviations, ratio of variances."""
+    same = [m for m in seen if m.mean.shape == seen[0].mean.shape]
+    means, variances = (torch.stack([getattr(m, n) for m in same]) for n in ("mean", "variance"))
+    spread = variances.mean(0).sqrt() + 1e-12
+    ratio = (variances.amax(0) + 1e-12) / (variances.amin(0) + 1e-12)
+    return float(((means.amax(0) - means.amin(0)) / spread).median()), float(ratio.median())
 
 
 @check("frozen_but_statistics_move", WARNING, "practice-frozen")

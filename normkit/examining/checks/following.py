@@ -119,7 +119,8 @@ def _is_mistaken(made: Node, site: Site) -> bool:
     dense = {"addmm", "mm", "linear", "bmm", "matmul"}
     if site.kind in {"batch", "group", "instance"}:
         plain = len(call.shape) == 3 and call.shape[-1] == made.shape[-1] and _is_packed(call)
-        return made.op in dense and any(made.parameters) and plain
+        first = channels(site, len(call.shape)) == 1
+        return made.op in dense and any(made.parameters) and plain and first
     conv = made.op in {"convolution", "_convolution"} and made.shape == call.shape
     return conv and made.strides == call.strides and site.probe.axes == (len(call.shape) - 1,)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from normkit.examining import likeness
 from normkit.examining.checks.listing import Hit, check, is_sound, kept, measured
-from normkit.examining.passes import one_thread
+from normkit.examining.passes import probing
 from normkit.examining.probes import called, materialised, shapes
 from normkit.examining.report import ERROR, NOTE, WARNING
 from normkit.examining.sites import Site
@@ -29,13 +29,18 @@ def one_value_per_group(s: Subject) -> Iterator[Hit]:
 @check("not_finite_on_constants", ERROR, "practice-overflow")
 def not_finite_on_constants(s: Subject) -> Iterator[Hit]:
     """Forward or backward, a constant input gives nan: nothing is added in the root."""
+    broken = {site.path for site, mean, variance in kept(s) if not is_sound(mean, variance)}
+    known: dict[tuple, list[float]] = {}  # by what decides it: the form, not the numbers in γ
     for site in measured(s):
-        broken = any(site is each for each, m, v in kept(s) if not is_sound(m, v))
-        if site.sample and site.sample.is_alone and not broken and not site.probe.constant:
-            with one_thread():
-                values = [v for v in (0.0, 3.0) if not _finite_on(site, v)]
-            if values:
-                yield Hit(site.path, {"constant": values[0]})
+        if site.path in broken or not site.sample or not site.sample.is_alone:
+            continue
+        finite = all(bool(p.isfinite().all()) for p in site.module.parameters())
+        key = (*site.form, site.dtype, finite)
+        if key not in known and not site.probe.constant:
+            with probing():
+                known[key] = [v for v in (0.0, 3.0) if not _finite_on(site, v)]
+        if known.get(key) and not site.probe.constant:
+            yield Hit(site.path, {"constant": known[key][0]})
 
 
 def _finite_on(site: Site, value: float) -> bool:
@@ -58,7 +63,9 @@ def overflows_in_half_precision(s: Subject) -> Iterator[Hit]:
     for site in measured(s, "layer", "rms", "group", "instance", "batch"):
         if site.is_known or not site.sample or not site.sample.is_alone or site.probe.constant:
             continue
-        if _wrong_in_half(site):  # harmless while nothing has 16 bits
+        with probing():
+            wrong = _wrong_in_half(site)
+        if wrong:  # harmless while nothing has 16 bits
             level = None if torch.float16 in {site.dtype, site.calls[0].dtype} else NOTE
             yield Hit(site.path, {"input": 1000, "most": 65504}, level)
 
@@ -146,8 +153,10 @@ def behaves_like_a_mistake(s: Subject) -> Iterator[Hit]:
             None,
         }
         named = "norm" in site.class_name.lower() or site.kind in {"layer", "rms"}
-        if plain and named and not site.is_known and not site.probe.unbiased:
-            found = likeness.mistake(site)
+        told = site.probe.unbiased or site.probe.eps_inside is False  # by findings of their own
+        if plain and named and not site.is_known and not told:
+            with probing():
+                found = likeness.mistake(site)
             if found is not None:
                 values = {"values": site.calls[0].shape[-1]}
                 yield Hit(site.path, values, None, found.name, f"{found.page}#{found.label}")
@@ -160,7 +169,8 @@ def one_added_to_a_weight_of_one(s: Subject) -> Iterator[Hit]:
         weight = site.weight
         if site.is_known or weight is None or weight.is_meta or not (weight == 1).all():
             continue
-        gain = _multiplies(site)
+        with probing():
+            gain = _multiplies(site)
         if gain is not None and abs(gain - 2) < 0.05:
             yield Hit(site.path, {"gain": gain})
 
@@ -201,10 +211,9 @@ def _is_at_birth(s: Subject) -> bool:
 def running_statistics_do_not_fit(s: Subject) -> Iterator[Hit]:
     """In inference, what a norm is given has another mean or variance than it remembers."""
     for site, mean, variance in kept(s):
-        if site.batches == 0 or not is_sound(mean, variance):
-            continue
-        if site.batches is None and bool((mean == 0).all() and (variance == 1).all()):
-            continue
+        initial = bool((mean == 0).all() and (variance == 1).all())
+        if not is_sound(mean, variance) or (initial and not site.batches):
+            continue  # statistics that were converted may have a counter of 0
         for moments in s.moments.get(site.path, []):
             if _given(moments, mean) >= MANY:
                 away, times = _misfit(moments, mean.float().cpu(), variance.float().cpu())

@@ -198,6 +198,15 @@ def other_preprocessing(mended: bool):
     return model, (x if mended else 60 * x + 100,), {}
 
 
+@case("running_statistics_do_not_fit", "1")
+def converted_statistics_that_nothing_has_counted(mended: bool):
+    x = images(16)
+    model = trained(network(nn.BatchNorm2d), x)
+    for norm in (model[1], model[4]):
+        norm.num_batches_tracked.zero_()
+    return model, (x if mended else 60 * x + 100,), {}
+
+
 @case("instance_norm_with_running_statistics", "1")
 def instance_norm_that_remembers(mended: bool):
     x = images()
@@ -230,6 +239,20 @@ def frozen_without_eval(mended: bool):
         for parameter in model[:5].parameters():
             parameter.requires_grad_(False)
     return model, (x,), {}
+
+
+@case("shared_running_statistics", "norm")
+def one_norm_for_two_scales(mended: bool):
+    class Scales(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(8)
+            self.other = nn.BatchNorm1d(8) if mended else self.norm
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.norm(x) + self.other(4 * (x - 1) + 1)
+
+    return trained(Scales(), x := rows(64)), (x,), {}
 
 
 class Checkpointed(nn.Module):
@@ -270,7 +293,7 @@ def statistics_not_tracked(mended: bool):
 @case("depends_on_the_batch_in_eval", "1", "error")
 def statistics_not_tracked_one_example(mended: bool):
     model = trained(network(lambda c: nn.BatchNorm2d(c, track_running_stats=mended)), images())
-    return model, (images(1),), {}
+    return model, (images(2 if mended else 1),), {}
 
 
 class OverTheBatch(nn.Module):
@@ -289,6 +312,44 @@ class OverTheBatch(nn.Module):
 def mean_over_the_batch(mended: bool):
     model = Transformer(norm=lambda d: OverTheBatch(d, -1 if mended else 0))
     return model, (sequences(),), {}
+
+
+@case("depends_on_the_batch_in_eval", "0.batch_norm()", "error")
+def function_of_the_batch(mended: bool):
+    class Functional(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 8, 3)
+            self.register_buffer("mean", torch.zeros(8))
+            self.register_buffer("variance", torch.ones(8))
+
+        def forward(self, x: Tensor) -> Tensor:
+            training = self.training if mended else True
+            return F.batch_norm(self.conv(x), self.mean, self.variance, training=training)
+
+    return nn.Sequential(Functional(), nn.AdaptiveAvgPool2d(1)), (images(),), {}
+
+
+@case("depends_on_the_batch_in_eval", "0.forward()", "error")
+def written_out_over_the_batch(mended: bool):
+    class Inline(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.outer = nn.Linear(8, 8), nn.Linear(8, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.inner(x)
+            axis = -1 if mended else 0
+            variance, mean = torch.var_mean(h, axis, keepdim=True, correction=0)
+            return self.outer((h - mean) * torch.rsqrt(variance + 1e-5))
+
+    return nn.Sequential(Inline(), nn.ReLU()), (rows(),), {}
+
+
+@case("depends_on_the_batch_in_eval", "1", "error")
+def mean_over_the_batch_on_axis_1(mended: bool):
+    model = nn.Sequential(nn.Linear(16, 16), OverTheBatch(16, -1 if mended else 1))
+    return model, (sequences(),), {"batch_axis": 1}
 
 
 class MeanOfBatch(nn.Module):
@@ -631,6 +692,22 @@ def dropout_then_batch_norm(mended: bool):
     return trained(model, x := rows(64)), (x,), {}
 
 
+@case("dropout_before_batch_norm", "norm")
+def dropout_as_a_function(mended: bool):
+    class Drops(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.norm = nn.Linear(8, 8, bias=False), nn.BatchNorm1d(8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.inner(x)
+            if mended:
+                return F.dropout(self.norm(h), 0.5, self.training)
+            return self.norm(F.dropout(h, p=0.5, training=self.training))
+
+    return trained(Drops(), x := rows(64)), (x,), {}
+
+
 @case("functional_norm", "layer_norm()", "note")
 def norm_as_a_function(mended: bool):
     class Plain(nn.Module):
@@ -659,6 +736,37 @@ def norm_between_other_lines(mended: bool):
             return self.outer(self.norm(h) if mended else h)
 
     return Inline(), (rows(),), {}
+
+
+def inline(compute: Callable[[Tensor], Tensor], norm: nn.Module, mended: bool):
+    """A norm written out between two layers, or a module in its place."""
+
+    class Inline(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.outer, self.norm = nn.Linear(8, 8), nn.Linear(8, 4), norm
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.inner(x)
+            return self.outer(self.norm(h) if mended else compute(h))
+
+    return Inline(), (rows(),), {}
+
+
+@case("norm_inside_forward", "forward()", "note")
+def norm_by_a_power(mended: bool):
+    def compute(h: Tensor) -> Tensor:
+        return h * (h.square().mean(-1, keepdim=True) + 1e-6) ** -0.5
+
+    return inline(compute, nn.RMSNorm(8), mended)
+
+
+@case("norm_inside_forward", "forward()", "note")
+def norm_by_a_deviation(mended: bool):
+    def compute(h: Tensor) -> Tensor:
+        return (h - h.mean(-1, keepdim=True)) / (h.std(-1, keepdim=True) + 1e-6)
+
+    return inline(compute, nn.LayerNorm(8), mended)
 
 
 @case("sum_of_squares", "1")

@@ -11,6 +11,7 @@ def test_the_mask_is_the_given_one_or_a_named_one():
     assert torch.equal(found(MASK, {}), MASK.bool())
     assert torch.equal(found(None, {"attention_mask": MASK}), MASK.bool())
     assert torch.equal(found(None, {"src_key_padding_mask": MASK == 0}), MASK.bool())
+    assert torch.equal(found(MASK[:, None, None], {}), MASK.bool())
     assert found(None, {"attention_mask": torch.ones(2, 4)}) is None  # it hides nothing
     assert found(None, {"attention_mask": torch.zeros(2, 4, 4)}) is None
 
@@ -18,7 +19,8 @@ def test_the_mask_is_the_given_one_or_a_named_one():
 def test_other_numbers_stand_under_the_mask_alone():
     x, ids = torch.randn(2, 4, 3), torch.tensor([[5, 6, 7, 0], [8, 9, 0, 0]])
     (_, others), _ = changes(MASK.bool())
-    y, new, mask = others([x, ids, MASK])
+    y, new, mask, wide = others([x, ids, MASK, MASK[:, None, None]])
+    assert torch.equal(wide.flatten(1), MASK)
     same = (x == y).all(-1)
     assert torch.equal(same, MASK.bool()) and torch.equal(mask, MASK)
     assert torch.equal(new[MASK.bool()], ids[MASK.bool()]) and set(new[0].tolist()) <= {

@@ -48,6 +48,20 @@ def test_standardised_weights_are_no_norm_of_activations():
     assert paths(nn.utils.parametrizations.weight_norm(nn.Linear(8, 8)), rows()) == []
 
 
+def test_norms_are_found_as_functions_of_torch_and_in_exported_models():
+    class Plain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(8))
+
+        def forward(self, x):
+            return torch.layer_norm(2 * x, (8,), self.weight, None, 1e-3)
+
+    assert paths(Plain(), rows()) == ["layer_norm()"]
+    exported = torch.export.export(PreNorm(nn.Linear(8, 4)), (rows(),)).module()
+    assert [norm.kind for norm in examine(exported, rows()).norms] == ["layer"]
+
+
 def test_modules_alone_are_read_without_a_batch_in_any_size():
     with torch.device("meta"):
         model = Transformer(4096)
