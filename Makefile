@@ -15,10 +15,13 @@ export OMP_NUM_THREADS ?= 1
 # other people's models, and a tool to compare with
 ZOO := timm==1.0.31 torch-audit==0.3.0 torchvision==0.28.0 transformers==5.23.0
 
+# for one script of the book, tested in its interpreter
+TRITON := triton==3.9.0
+
 PARALLEL := --numprocesses=logical --dist=loadgroup
 
 .DEFAULT_GOAL := all
-.PHONY: all pdf test proofs serve bench bench-watch bench-grading bench-site examine-zoo models-zoo messages english exercises solutions grade written report mutants clean help
+.PHONY: all pdf test proofs serve bench bench-watch bench-grading bench-site examine-zoo models-zoo triton messages english exercises solutions grade written report mutants clean help
 
 all: $(READY)  ## build the site into _build/site and the exercises into exercises
 	@$(RUN) -m press build
@@ -42,6 +45,7 @@ serve: all  ## build, then serve the site on http://localhost:8000
 
 bench: $(READY)  ## measure speed, as ratios
 	@$(RUN) book/code/benchmark.py
+	@$(RUN) book/code/benchmark_fast.py
 
 bench-watch: $(READY)  ## measure what `normkit.watch` costs, as ratios (some minutes)
 	@$(RUN) -m normkit.watching.benchmark
@@ -61,6 +65,10 @@ examine-zoo: $(READY)  ## examine 188 real architectures, and 120 traps planted 
 models-zoo: $(READY)  ## compare the table of models with their code (minutes)
 	@$(PIP) $(ZOO)
 	@$(RUN) -W ignore -m tests.book.models
+
+triton: $(READY)  ## install Triton (1 GB, Linux), and test the kernels of the book without a GPU
+	@$(PIP) $(TRITON)
+	@$(RUN) -m pytest tests/book/code/test_rms_norm_triton.py
 
 messages: $(READY)  ## refresh the catalogues after an English edit; list what to translate
 	@$(RUN) -m press messages

@@ -26,7 +26,14 @@ if TYPE_CHECKING:
         instance_norm_backward,
     )
     from normkit.examining import examine
-    from normkit.folding import fold_affine, fold_batch_norm, fold_centring
+    from normkit.folding import (
+        centre_reader,
+        centre_writer,
+        fold_affine,
+        fold_batch_norm,
+        fold_centring,
+        fold_transformer,
+    )
     from normkit.functions import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
     from normkit.layers import (
         BatchNorm1d,
@@ -66,6 +73,8 @@ __all__ = [
     "Residual",
     "batch_norm",
     "batch_norm_backward",
+    "centre_reader",
+    "centre_writer",
     "check",
     "deepnorm_constants",
     "deepnorm_init",
@@ -79,6 +88,7 @@ __all__ = [
     "fold_affine",
     "fold_batch_norm",
     "fold_centring",
+    "fold_transformer",
     "group_norm",
     "group_norm_backward",
     "instance_norm",
@@ -105,7 +115,9 @@ _LATER = {
         "instance_norm_backward"
     ),
     "examining": "examine",
-    "folding": "fold_affine fold_batch_norm fold_centring",
+    "folding": (
+        "centre_reader centre_writer fold_affine fold_batch_norm fold_centring fold_transformer"
+    ),
     "functions": "layer_norm layer_norm_backward rms_norm rms_norm_backward",
     "layers": "BatchNorm1d BatchNorm2d Derf DyT GroupNorm InstanceNorm2d LayerNorm RMSNorm",
     "placement": (

@@ -9,9 +9,11 @@ from normkit.messages import current_language, translator
 EXTRAS = {
     "equinox": "jax",
     "faker": "experiments",
+    "flax": "jax",
     "IPython": "plots",
     "jax": "jax",
     "matplotlib": "plots",
+    "numba": "fast",
     "sklearn": "experiments",
     "torch": "torch",
     "tqdm": "experiments",

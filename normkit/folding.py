@@ -2,11 +2,11 @@
 
 A fixed scale and shift is an affine map, so it joins the linear map before or after it. A
 statistic of the token itself, such as 1/RMS, differs from token to token: no fixed weight holds it.
-Each fold returns a Sequential that takes the place of the two layers that it was given.
+A fold of two layers returns a Sequential that takes their place.
 """
 
 import copy
-from typing import Any
+from typing import Any, TypeVar
 
 from normkit._extras import missing
 
@@ -17,6 +17,9 @@ except ModuleNotFoundError as error:
     raise missing(error) from error
 
 from normkit import layers
+from normkit.placement import Attention, CharacterTransformer
+
+_Layer = TypeVar("_Layer", nn.Linear, nn.Embedding)
 
 _BATCH_NORMS = {
     nn.Linear: (nn.BatchNorm1d, layers.BatchNorm1d),
@@ -149,13 +152,120 @@ def fold_centring(linear: nn.Linear, norm: nn.LayerNorm | layers.LayerNorm) -> n
             "RMSNorm, which takes the place of the norm, has no β. Move β into the Linear after "
             "the norm with fold_affine first, or use a LayerNorm with bias=False."
         )
-    weight, bias = _double(linear.weight), _double(linear.bias)
-    centred = _with(linear, weight - weight.mean(0), None if bias is None else bias - bias.mean())
     gamma = norm.weight
     rms = layers.RMSNorm(norm.normalized_shape, norm.eps, elementwise_affine=gamma is not None)
     if gamma is not None:
         rms.weight = nn.Parameter(gamma.detach().clone(), gamma.requires_grad)
-    return nn.Sequential(centred, rms.train(norm.training))
+    return nn.Sequential(centre_writer(linear), rms.train(norm.training))
+
+
+def centre_writer(layer: _Layer) -> _Layer:
+    r"""A layer whose output is added to a residual stream, without the mean of that output.
+
+    $$ W' = W - \tfrac{1}{D} \mathbf{1} \mathbf{1}^\top W, \quad b' = b - \overline{b} $$
+
+    layer: a Linear to the D features of the stream, or an Embedding, each of whose rows loses its
+    mean. It does not change.
+    Returns a new layer. If all that writes to a stream is centred, the stream has mean 0, and a
+    LayerNorm without β that reads it is an RMSNorm with the same γ and ε.
+    Raises TypeError for other layers, and for an Embedding with max_norm.
+    Source: TransformerLens, `center_writing_weights`; Jiang et al. (2023), Pre-RMSNorm.
+
+    See: inside-folding in book/inside.md; tests/normkit/test_folding.py.
+
+    >>> table = nn.Embedding.from_pretrained(torch.tensor([[1.0, 2.0, 6.0]]))
+    >>> centre_writer(table).weight.tolist()
+    [[-2.0, -1.0, 3.0]]
+    """
+    if isinstance(layer, nn.Linear):
+        weight, bias = _double(layer.weight), _double(layer.bias)
+        return _with(layer, weight - weight.mean(0), None if bias is None else bias - bias.mean())
+    if not isinstance(layer, nn.Embedding) or layer.max_norm is not None:
+        raise TypeError(
+            "What writes to the stream must be a Linear, or an Embedding without max_norm, which "
+            f"would rescale the centred rows; this is {layer}."
+        )
+    weight, new = _double(layer.weight), copy.deepcopy(layer)
+    centred = (weight - weight.mean(1, keepdim=True)).to(layer.weight.dtype)
+    new.weight = nn.Parameter(centred, layer.weight.requires_grad)
+    return new
+
+
+def centre_reader(linear: nn.Linear) -> nn.Linear:
+    r"""A Linear that does not depend on the mean of its input.
+
+    $$ W' = W - W \tfrac{1}{D} \mathbf{1} \mathbf{1}^\top, \qquad W'x = W(x - \overline{x}) $$
+
+    linear: from D features; it does not change. After `fold_affine` this takes the centring of a
+    LayerNorm over: $U \operatorname{LN}(x) + b = W'x / \sqrt{\sigma^2 + \varepsilon} + b'$. The
+    σ of the token stays outside, and is still measured about the mean.
+    Returns a new Linear, with the same bias.
+    Raises TypeError for other layers.
+    Source: TransformerLens, `fold_layer_norm` with center_weights.
+
+    See: inside-folding in book/inside.md; tests/normkit/test_folding.py.
+
+    >>> linear = nn.Linear(4, 1)
+    >>> linear.weight.data = torch.tensor([[6.0, 1.0, 0.0, 1.0]])
+    >>> centre_reader(linear).weight.tolist()
+    [[4.0, -1.0, -2.0, -1.0]]
+    """
+    if not isinstance(linear, nn.Linear):
+        raise TypeError(f"What reads the stream must be a Linear; it is a {type(linear).__name__}.")
+    weight = _double(linear.weight)
+    return _with(linear, weight - weight.mean(1, keepdim=True), _double(linear.bias))
+
+
+def fold_transformer(model: CharacterTransformer) -> CharacterTransformer:
+    r"""A Pre-Norm Transformer with the same logits, whose norms have neither parameters nor a mean.
+
+    γ and β of each norm move into all the matrices that read its output, with `fold_affine`. If the
+    norms are LayerNorm, all that writes to the stream is centred, with `centre_writer`: the
+    embeddings and the last matrix of each sub-layer. Each LayerNorm is then an RMSNorm.
+
+    model: with placement "pre" and norms that `fold_affine` takes; it does not change.
+    Returns a new model.
+    Raises ValueError for another placement, TypeError for other norms.
+    Source: TransformerLens, `fold_ln` and `center_writing_weights`; Jiang et al. (2023).
+
+    See: inside-folding in book/inside.md; tests/normkit/test_folding.py.
+
+    >>> model, tokens = CharacterTransformer(vocabulary=5), torch.tensor([[0, 1, 2]])
+    >>> twin = fold_transformer(model)
+    >>> twin.final_norm
+    RMSNorm((32,), eps=1e-05, elementwise_affine=False)
+    >>> torch.allclose(twin(tokens), model(tokens), atol=1e-5)
+    True
+    """
+    if (placement := model.placement) != "pre":
+        raise ValueError(
+            'Only placement="pre" folds: its norms stand between the stream and matrices. It is '
+            f'"{placement}", where a norm writes to the stream or changes it.'
+        )
+    centring = isinstance(model.final_norm, _LAYER_NORMS)
+    twin = copy.deepcopy(model)
+    twin.final_norm = _into_readers(twin.final_norm, twin, "head")
+    for block in twin.blocks:
+        attention = isinstance(block.branch, Attention)
+        readers, writer = (("q", "k", "v"), "out") if attention else (("up",), "down")
+        block.norm_before = _into_readers(block.norm_before, block.branch, *readers)
+        if centring:
+            setattr(block.branch, writer, centre_writer(getattr(block.branch, writer)))
+    if centring:
+        twin.characters = centre_writer(twin.characters)
+        twin.positions = centre_writer(twin.positions)
+    return twin
+
+
+def _into_readers(norm: Any, branch: nn.Module, *readers: str) -> nn.Module:
+    """Fold γ and β into these layers of the branch; return the norm of a stream with mean 0."""
+    folded = {name: fold_affine(norm, getattr(branch, name)) for name in readers}
+    for name, (_, linear) in folded.items():
+        setattr(branch, name, linear)
+    if not isinstance(norm, _LAYER_NORMS):
+        return folded[readers[0]][0]
+    rms = layers.RMSNorm(norm.normalized_shape, norm.eps, elementwise_affine=False)
+    return rms.train(norm.training)
 
 
 # --- Checks -----------------------------------------------------------------------------------
@@ -228,7 +338,7 @@ def _spread(values: Tensor, weight: Tensor) -> Tensor:
     return values.reshape(*values.shape, *(1,) * (weight.ndim - values.ndim))
 
 
-def _with(layer: Any, weight: Tensor, bias: Tensor | None) -> nn.Module:
+def _with(layer: Any, weight: Tensor, bias: Tensor | None) -> Any:
     """A copy of the layer with other weights, in the dtype of its own."""
     new = copy.deepcopy(layer)
     dtype, learns = layer.weight.dtype, layer.weight.requires_grad

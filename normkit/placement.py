@@ -310,7 +310,7 @@ class CharacterTransformer(nn.Module):
         deep, options = placement == "deep", _options(device, dtype)
         alpha, beta = deepnorm_constants(decoder_layers=layers)["decoder"] if deep else (None, 1)
         _check_sizes(vocabulary=vocabulary, width=width, layers=layers, length=length)
-        self.length = length
+        self.length, self.placement = length, placement
         self.characters = nn.Embedding(vocabulary, width, **options)
         self.positions = nn.Embedding(length, width, **options)
         if placement not in get_args(Placement):

@@ -10,18 +10,18 @@ PACKAGE = "normkit"
 WHOLE = {f"{PACKAGE}.{part}" for part in ("tutor", "examining", "watching")}
 
 
-def needed(program: str, root: Path = Path()) -> set[Path]:
-    """Return the files of the package that a program reaches by its imports, however far.
+def needed(*programs: str, root: Path = Path()) -> set[Path]:
+    """Return the files of the package that programs reach by their imports, however far.
 
     Parameters
     ----------
-    program
-        Python, or text with Python in it: what cannot be parsed reaches the whole package.
+    programs
+        Python. What cannot be parsed may reach the whole package.
     root
         The folder that holds the package.
     """
     try:
-        waiting = [PACKAGE, *_named(ast.parse(program), root)]
+        waiting = [PACKAGE, *(m for p in programs for m in _named(ast.parse(p), root))]
     except SyntaxError:
         return files(root / PACKAGE)
     found, seen = set[Path](), set[str]()
@@ -40,6 +40,7 @@ def files(folder: Path) -> set[Path]:
     return {path for kind in ("*.py", "*.diff") for path in folder.rglob(kind)}
 
 
+@cache
 def _files(name: str, root: Path) -> set[Path]:
     """The file of a module or a package, all of some; none for a name that is neither."""
     whole = next((part for part in WHOLE if f"{name}.".startswith(f"{part}.")), None)

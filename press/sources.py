@@ -39,7 +39,7 @@ def _own(page: NotebookNode) -> set[Path]:
     code += [path.read_text("utf-8") for path in read if path.suffix == ".py"]
     if any("press.reference" in source for source in code):  # which reads all docstrings
         read |= {Path("press/reference.py")}.union(needed.files(Path(needed.PACKAGE)))
-    return read.union(*map(needed.needed, code))
+    return read | needed.needed(*code)
 
 
 def assignments() -> dict[str, NotebookNode]:

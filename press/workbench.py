@@ -48,7 +48,13 @@ UNUSED = {
         "xmlrpc/",
     ),
     "numpy": ("numpy/_core/include/", "numpy/_core/lib/", "numpy/random/lib/"),
-    "normkit": ("normkit/experiments/", "normkit/equinox", "normkit/data", "normkit/plotting"),
+    "normkit": (
+        "normkit/experiments/",
+        "normkit/equinox",
+        "normkit/nnx",
+        "normkit/data",
+        "normkit/plotting",
+    ),
 }
 STUBS = (".pyi", ".pxd")
 EPOCH = (2020, 1, 1, 0, 0, 0)  # the same files make the same zip

@@ -16,6 +16,7 @@ from normkit.experiments.perceptrons import (
     saturation,
     trainability,
 )
+from normkit.experiments.residuals import residual_methods
 from normkit.experiments.training import summary
 from normkit.experiments.transformers import depth_sweep, gradient_norms, same_task
 
@@ -25,6 +26,7 @@ __all__ = [
     "gradient_norms",
     "logit_growth",
     "names_model",
+    "residual_methods",
     "running_mean",
     "same_task",
     "saturation",

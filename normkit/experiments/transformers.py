@@ -12,10 +12,12 @@ from normkit import data
 from normkit.experiments.training import (
     Batch,
     Row,
+    _seeded,
     cross_entropy,
     fit,
     known,
     loss,
+    reproducible,
     table,
 )
 from normkit.layers import BatchNorm1d, Derf, DyT, LayerNorm, RMSNorm
@@ -147,6 +149,23 @@ def same_task(
         return [dict(zip(("train", "development"), losses, strict=True))]
 
     return table("same task", run, norm=norms, seed=seeds)
+
+
+def trained(
+    layers: int = 4, steps: int = 250, lr: float = 3e-3, seed: int = 0
+) -> tuple[CharacterTransformer, "Text"]:
+    """One Pre-Norm Transformer with LayerNorm, trained, and its text: for what looks inside it.
+
+    steps, lr: of Adam, as in `depth_sweep`, without warm-up.
+    Expect a loss of about 2.1 on the training names and 2.3 on the others, after two seconds; with
+    many more steps it knows the training names by heart.
+    """
+    text = _text()
+    with reproducible():
+        generator = _seeded(seed)
+        model = _model(text, layers)
+        _train(model, text, steps, lr, 0, generator)
+    return model, text
 
 
 # --- Model and text ---------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 KINDS = "layer", "rms", "batch", "group", "instance"
+FLAX = "Layer", "RMS", "Batch", "Group", "Instance"
 NORMS = (
     *(f"torch.nn.functional.{name}" for name in (*(f"{kind}_norm" for kind in KINDS), "normalize")),
     *(f"torch.{kind}_norm" for kind in (*KINDS, "_weight")),
@@ -29,6 +30,7 @@ NORMS = (
     *(f"torch.nn.utils.fusion.fuse_linear_bn_{name}" for name in ("eval", "weights")),
     *(f"torch.nn.utils.{name}.weight_norm" for name in ("weight_norm", "parametrizations")),
     *(f"equinox.nn.{kind}Norm" for kind in ("Layer", "RMS", "Group", "Batch")),
+    *(f"flax.{api}.{kind}Norm" for api in ("nnx", "linen") for kind in FLAX),
     "jax.nn.standardize",
 )
 GRADIENTS = (
@@ -55,7 +57,12 @@ SUMS = (
 )
 OURS = "normkit"  # every public function and layer of the package
 READY_MADE = (OURS, *NORMS, *GRADIENTS)
-LARGE = "torch", "jax", "equinox"  # libraries that take seconds to import
+CONDITIONAL = (
+    "modulate modulate_backward adaptive_layer_norm adaptive_layer_norm_backward "
+    "conditional_batch_norm adaptive_instance_norm"
+)
+CONDITIONAL_LAYERS = "AdaLN AdaLNZero FiLM ConditionalBatchNorm2d"
+LARGE = "torch", "jax", "equinox", "flax"  # libraries that take seconds to import
 
 
 @contextmanager
@@ -143,6 +150,8 @@ def _public(torch: bool) -> list[str]:
     layers = " ".join(normkit._LATER[name] for name in ("folding", "layers", "placement")).split()
     spared = {"check", "diagnose", "need", "speak", "variance"} | set(() if torch else layers)
     inside = [f"variance.{name}" for name in ("two_pass", "moments", "welford", "merge")]
+    inside += [f"conditional.{name}" for name in CONDITIONAL.split()]
+    inside += [f"conditional_layers.{name}" for name in CONDITIONAL_LAYERS.split() if torch]
     return [f"normkit.{name}" for name in (*normkit.__all__, *inside) if name not in spared]
 
 

@@ -435,7 +435,11 @@ def _came(name: str, case: Case) -> bool:
 
 
 def _precise(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v.astype(float) if isinstance(v, np.ndarray) else v for k, v in inputs.items()}
+    def wide(value: Any) -> Any:  # labels stay integers
+        floats = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        return value.astype(float) if floats else value
+
+    return {name: wide(value) for name, value in inputs.items()}
 
 
 # what libraries raise, now this and now that, for an array or a layer that does not fit

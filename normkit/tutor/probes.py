@@ -80,8 +80,8 @@ def probes(
     return draw
 
 
-def usual_eps(answer: Callable, eps: float) -> tuple[float, ...]:
-    """The last argument: none where eps is 1e-5, which must be the default of the answer.
+def usual_eps(answer: Callable, eps: float, usual: float = 1e-5) -> tuple[float, ...]:
+    """The last argument: none where eps is the usual one, which must be the default of the answer.
 
     An answer without a default, or with None, as the functions of the package, is always given it.
     """
@@ -89,4 +89,4 @@ def usual_eps(answer: Callable, eps: float) -> tuple[float, ...]:
         default = signature(answer).parameters["eps"].default
     except (KeyError, TypeError, ValueError):  # no eps, or not a function of Python
         return (eps,)
-    return () if eps == 1e-5 and isinstance(default, float) else (eps,)
+    return () if eps == usual and isinstance(default, float) else (eps,)

@@ -8,12 +8,15 @@ import pytest
 
 import normkit
 import normkit.equinox
+import normkit.nnx
 
 ROOT = Path(__file__).parents[2]
 SEE = re.compile(r"See: ([\w-]+) in (book/\w+\.md); (tests/normkit/\w+\.py)\.")
 EVERYWHERE = {name: getattr(normkit, name) for name in normkit.__all__}
 EVERYWHERE |= {f"variance.{name}": getattr(normkit.variance, name) for name in ("merge", "welford")}
 EVERYWHERE |= {f"equinox.{n}": getattr(normkit.equinox, n) for n in ("LayerNorm", "BatchNorm")}
+NNX = ("LayerNorm", "RMSNorm", "DyT", "BatchNorm")
+EVERYWHERE |= {f"nnx.{n}": getattr(normkit.nnx, n) for n in NNX}
 FORMULAS = {n: thing for n, thing in EVERYWHERE.items() if "$$" in (inspect.getdoc(thing) or "")}
 
 
@@ -36,9 +39,10 @@ def test_there_are_formulas():
     assert len(FORMULAS) > 20
 
 
-def test_the_page_of_the_package_shows_all_that_is_public():
+def test_the_pages_of_the_package_show_all_that_is_public():
     """By its name, or with all of the module that it is from."""
-    shown = {*re.findall(r'"([\w.]+)"', (ROOT / "book/api.md").read_text("utf-8")), "variance"}
+    text = "".join(page.read_text("utf-8") for page in (ROOT / "book").glob("api*.md"))
+    shown = {*re.findall(r'"([\w.]+)"', text), "variance"}
     for name in normkit.__all__:
         home = getattr(getattr(normkit, name), "__module__", "").removeprefix("normkit.")
         assert {name, home} & shown, name

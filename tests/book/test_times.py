@@ -13,6 +13,9 @@ PROMISE = re.compile(r"\*You need: .*?About\s+(\d+)\s+minutes", re.S)
 CHAPTERS = (
     *("why", "layer_norm", "batch_norm", "group_instance_norm", "rms_norm", "dyt", "placement"),
     *("choosing", "cost", "interview", "jax", "placements", "conditional", "decay", "outliers"),
+    "without_norms",
+    "inside",
+    "systems",
 )
 LONGEST = 3500  # open words
 

@@ -379,7 +379,7 @@ def test_edges_that_are_allowed():
 
 
 def test_importing_normkit_imports_no_library_but_numpy():
-    heavy = {"torch", "jax", "equinox", "sklearn", "faker", "tqdm", "matplotlib", "babel"}
+    heavy = {"torch", "jax", "equinox", "flax", "sklearn", "faker", "tqdm", "matplotlib", "babel"}
     code = f"import sys, normkit; print(*sorted({heavy} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == []

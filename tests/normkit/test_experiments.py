@@ -16,6 +16,7 @@ SMALL = {  # each experiment, as short as it can be
     "gradient_norms": {"depths": [2]},
     "logit_growth": {"cures": ["qk_clip"], "steps": 3},
     "names_model": {"starts": ["small"], "at": [0, 20]},
+    "residual_methods": {"methods": ["skipinit"], "lrs": [0.03], "blocks": 2, "steps": 3},
     "running_mean": {"momenta": [0.1]},
     "same_task": {"norms": ["rms", "dyt"], "layers": 1, "steps": 3},
     "saturation": {"gains": [1.0], "layers": 2, "width": 16},

@@ -56,6 +56,7 @@ def test_what_is_there_is_imported():
         ("import normkit; normkit.need('torch')", "torch", "torch"),
         ("import normkit.equinox", "jax", "jax"),
         ("import normkit.equinox", "equinox", "jax"),
+        ("import normkit.nnx", "flax", "jax"),
         ("from normkit import data; data.digits()", "sklearn", "experiments"),
         ("from normkit import data; data.french_names()", "faker", "experiments"),
         ("from normkit import plotting\nwith plotting.draw(): pass", "matplotlib", "plots"),

@@ -266,3 +266,102 @@ def test_every_fold_takes_the_place_of_both_layers():
     for pair, folded in pairs.items():
         assert type(folded) is nn.Sequential
         torch.testing.assert_close(folded(x), nn.Sequential(*pair)(x))
+
+
+# --- A whole Transformer ----------------------------------------------------------------------
+
+
+def transformer(**options):
+    """A model in which every parameter is random, those of the norms too."""
+    model = normkit.CharacterTransformer(7, layers=2, **options, **F64)
+    generator = torch.Generator().manual_seed(1)
+    for parameter in model.parameters():
+        parameter.data.add_(torch.empty_like(parameter).uniform_(-0.3, 0.5, generator=generator))
+    return model.requires_grad_(False)
+
+
+TOKENS = torch.arange(32).view(4, 8) % 7
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Linear(3, 5, **F64), nn.Linear(3, 5, bias=False, **F64), nn.Embedding(3, 5, **F64)]
+)
+def test_a_centred_writer_writes_the_same_without_its_mean(layer):
+    x = torch.arange(3) if isinstance(layer, nn.Embedding) else draw(7, 3)
+    y = layer(x)
+    close(unchanged(normkit.centre_writer, layer)(x), y - y.mean(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_centred_reader_reads_the_same_without_the_mean(bias):
+    linear, x = nn.Linear(5, 3, bias, **F64), draw(7, 5)
+    reader = unchanged(normkit.centre_reader, linear)
+    close(reader(x), linear(x - x.mean(-1, keepdim=True)))
+    close(reader(x + 3), reader(x))
+
+
+def test_a_reader_takes_all_of_a_layer_norm_but_sigma():
+    """x = (1, 1, 5, 5): mu 3, sigma 2; W' = (4, -1, -2, -1), b' = 4, W'x = -12, result -2."""
+    norm, linear = nn.LayerNorm(4, eps=0, **F64), nn.Linear(4, 1, **F64)
+    for parameter, values in (
+        (norm.weight, [2, 1, 1, 1]),
+        (norm.bias, [1, 0, 0, 0]),
+        (linear.weight, [[3, 1, 0, 1]]),
+        (linear.bias, [1]),
+    ):
+        parameter.data = torch.tensor(values, **F64)
+    x = torch.tensor([1, 1, 5, 5], **F64)
+    reader = normkit.centre_reader(normkit.fold_affine(norm, linear)[1])
+    assert reader.weight.tolist() == [[4, -1, -2, -1]] and reader.bias.tolist() == [4]
+    result = reader.weight @ x / x.std(correction=0) + reader.bias
+    assert result.item() == linear(norm(x)).item() == -2
+
+
+@pytest.mark.parametrize("qk_norm", [None, "head"])
+@pytest.mark.parametrize("norm", [nn.LayerNorm, normkit.LayerNorm, nn.RMSNorm, normkit.DyT])
+def test_a_folded_transformer_has_the_same_logits(norm, qk_norm):
+    model = transformer(norm=norm, qk_norm=qk_norm)
+    twin = unchanged(normkit.fold_transformer, model)
+    close(twin(TOKENS), model(TOKENS))
+    norms = [twin.final_norm, *(block.norm_before for block in twin.blocks)]
+    assert not any("weight" in n.state_dict() or "bias" in n.state_dict() for n in norms)
+    centring = norm in (nn.LayerNorm, normkit.LayerNorm)
+    assert all(isinstance(n, normkit.RMSNorm) == centring for n in norms)
+
+
+def test_every_writer_must_be_centred():
+    model = transformer()
+    twin = normkit.fold_transformer(model)
+    branches = [block.branch for block in twin.blocks], [block.branch for block in model.blocks]
+    places = [(twin, model, "characters"), (twin, model, "positions")]
+    pairs = zip(*branches, strict=True)
+    places += [(*pair, "down" if hasattr(pair[0], "down") else "out") for pair in pairs]
+    assert len(places) == 6
+    for new, old, name in places:
+        centred = getattr(new, name)
+        setattr(new, name, getattr(old, name))
+        assert (twin(TOKENS) - model(TOKENS)).abs().max() > 1e-3, name
+        setattr(new, name, centred)
+
+
+@pytest.mark.parametrize(
+    ("fold", "given", "error", "message"),
+    [
+        ("centre_writer", nn.Embedding(3, 5, max_norm=1), TypeError, "without max_norm"),
+        ("centre_writer", nn.Conv1d(3, 5, 1), TypeError, "a Linear, or an Embedding.*Conv1d"),
+        ("centre_writer", nn.ReLU(), TypeError, "this is ReLU"),
+        ("centre_reader", nn.Embedding(3, 5), TypeError, "a Linear; it is a Embedding"),
+        ("fold_transformer", transformer(placement="post"), ValueError, '"post", where a norm'),
+        ("fold_transformer", transformer(placement="peri"), ValueError, '"peri"'),
+        ("fold_transformer", transformer(placement="keel"), ValueError, '"keel"'),
+        (
+            "fold_transformer",
+            transformer(norm=lambda width, **_: nn.Identity()),
+            TypeError,
+            "they are Identity and Linear",
+        ),
+    ],
+)
+def test_what_does_not_fold_in_a_transformer(fold, given, error, message):
+    with pytest.raises(error, match=message):
+        getattr(normkit, fold)(given)

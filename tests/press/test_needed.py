@@ -53,7 +53,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_program_reaches_what_it_imports(root: Path, program: str, reached: list[str]):
-    names = {path.relative_to(root / PACKAGE).as_posix() for path in needed(program, root)}
+    names = {path.relative_to(root / PACKAGE).as_posix() for path in needed(program, root=root)}
     assert names == {"__init__.py", *reached}
 
 

@@ -1,4 +1,4 @@
-"""The page of the package: what files say, as importing them would."""
+"""The pages of the package: what files say, as importing them would."""
 
 import inspect
 import re
@@ -12,14 +12,15 @@ import normkit.experiments
 from press import reference, run
 from press.reference import entry, of_module, of_package
 
-PAGE = Path(__file__).parents[2] / "book/api.md"
+PAGES = sorted((Path(__file__).parents[2] / "book").glob("api*.md"))
+CELLS = [cell for page in PAGES for cell in run.read(page).cells]
 
 
 @pytest.fixture(scope="module")
 def entries():
-    """The entries of the page by their labels."""
+    """The entries of the pages by their labels."""
     names = {"of_package": of_package, "of_module": of_module}
-    cells = [c.source for c in run.read(PAGE).cells if "prose" in c.metadata.get("tags", [])]
+    cells = [c.source for c in CELLS if "prose" in c.metadata.get("tags", [])]
     text = "\n\n".join(eval(cell, names).data for cell in cells)
     found = re.split(r"\n*^\((api-[\w-]+)\)=\n", text, flags=re.MULTILINE)[1:]
     assert len(found[::2]) == len(set(found[::2]))
@@ -31,12 +32,12 @@ def label(name, thing, module=""):
     return "-".join(filter(None, words))
 
 
-def test_a_cell_of_the_page_is_one_line():
-    for cell in run.read(PAGE).cells:
+def test_a_cell_of_the_pages_is_one_line():
+    for cell in CELLS:
         assert cell.cell_type != "code" or len(cell.source.splitlines()) == 1
 
 
-def test_the_page_has_all_that_the_package_offers(entries):
+def test_the_pages_have_all_that_the_package_offers(entries):
     things = {name: getattr(normkit, name) for name in normkit.__all__}
     wanted = {label(n, thing) for n, thing in things.items() if not inspect.ismodule(thing)}
     assert wanted <= entries.keys()

@@ -5,6 +5,9 @@ import pytest
 import torch
 
 from normkit import experiments
+from normkit.data import unigram_entropy
+from normkit.experiments import transformers
+from normkit.experiments.training import loss
 from normkit.experiments.transformers import NORMS
 from normkit.placement import CharacterTransformer
 
@@ -111,3 +114,11 @@ def test_alpha_is_where_dyt_starts():
         for alpha in (0.5, 1.0)
     )
     assert one[0] != other[0] and one[1] == other[1]
+
+
+def test_the_trained_model_is_better_than_the_entropy_and_the_same_twice():
+    first, text = transformers.trained(layers=1, steps=60)
+    again, _ = transformers.trained(layers=1, steps=60)
+    for a, b in zip(first.parameters(), again.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert loss(first, *transformers._rows(text.development)) < unigram_entropy(text.train.numpy())
