@@ -114,6 +114,16 @@ def test_no_markup_shows_as_it_is(pages):
             assert re.fullmatch("(“”)*", re.sub("[^“”]", "", shown)), page
 
 
+def test_a_formula_is_seen_once(pages):
+    """What is read aloud is hidden: MathML, or its signs where a button is named by them."""
+    for page, soup in pages.items():
+        for formula in soup.select(".katex:has(> [aria-hidden])"):
+            shown = [
+                text for text in formula.find_all(string=True, recursive=False) if text.strip()
+            ]
+            assert shown == [], page
+
+
 def test_every_figure_has_words_in_the_language_of_the_page(pages):
     chinese = re.compile("[\u4e00-\u9fff]")
     for page, soup in pages.items():

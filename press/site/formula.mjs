@@ -143,7 +143,8 @@ function seen(html, inline) {
 
 /** A simple formula whose MathML gives way to its signs: axe, and names of buttons, know no MathML. */
 export function spelled(html) {
-  return html.replace(/<math.*<\/math>/s, (math) => math.replaceAll("<mn>2</mn></msup>", "²").replace(/<[^>]*>/g, ""));
+  const signs = (math) => math.replaceAll("<mn>2</mn></msup>", "²").replace(/<[^>]*>/g, "");
+  return html.replace(/<math.*<\/math>/s, (math) => `<span class="katex-mathml">${signs(math)}</span>`);
 }
 
 const NUMBER = /^-?\d+(?:(?:\.|\{,\})\d+)?$/;
