@@ -220,7 +220,7 @@ def _kinds(results: Mapping[str, str], _: Translate) -> str:
 def telling(inputs: Mapping[str, Any]) -> list[str]:
     """The inputs as text, constant arrays and eps aside; if that is too much, the shape of x."""
     arrays = {name: v for name, v in inputs.items() if isinstance(v, np.ndarray)}
-    told = {name: _show(v, 4) for name, v in arrays.items() if v.size < 2 or np.ptp(v) > 0}
+    told = {name: _show(v, 4) for name, v in arrays.items() if v.size < 2 or np.ptp(v + 0) > 0}
     if sum(map(len, told.values())) > 1.5 * WIDTH:
         name = "x" if "x" in arrays else next(iter(arrays))
         told = {f"{name}.shape": str(arrays[name].shape)}

@@ -1,0 +1,579 @@
+"""Eight bits and large logits as students compute them, rightly and wrongly."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from normkit.outliers import quantise
+from normkit.tutor.judging import judge
+from normkit.tutor.observing import observe
+from normkit.tutor.outliers.tasks import QUESTIONS
+
+
+def judged(answer, task, seed=5):
+    task = f"outliers/{task}"
+    return judge(observe(answer, task, seed), task, seed)
+
+
+def named(answer, task):
+    return sorted(mistake.name for mistake in judged(answer, task).mistakes)
+
+
+# --- Right answers ----------------------------------------------------------------------------
+
+RIGHT = {
+    "others": 1 / 3,
+    "large": 17 / 3,
+    "limit": 6,
+    "clipped": 1,
+    "gradient": 0.036,
+    "step": 0.0446,
+    "integer": 7,
+}
+
+
+def int8_by_loops(x, axis=None):
+    if axis is None:
+        rows, shape = [x.ravel()], (1,) * x.ndim
+    else:
+        moved = np.moveaxis(x, axis, -1)
+        rows, shape = moved.reshape(-1, x.shape[axis]), (*moved.shape[:-1], 1)
+    steps = [max(map(abs, row)) / 127 or 1.0 for row in rows]
+    integers = [[round(v / s) for v in row] for row, s in zip(rows, steps, strict=True)]
+    if axis is None:
+        return np.array(integers, dtype=np.int8).reshape(x.shape), np.array(steps).reshape(shape)
+    q = np.array(integers, dtype=np.int8).reshape(moved.shape)
+    return np.moveaxis(q, -1, axis), np.moveaxis(np.array(steps).reshape(shape), -1, axis)
+
+
+def int8_by_cases(x, axis=None):
+    if axis is None:
+        step = float(max(x.max(), -x.min())) / 127
+        return np.rint(x / step).astype("int8"), step
+    step = np.maximum(x.max(axis, keepdims=True), -x.min(axis, keepdims=True)) / 127
+    step[step == 0] = 0.5  # any will do
+    return np.floor(x / step + 0.5).astype(np.int8), step
+
+
+def int8_in_torch(x, axis=None):
+    t = torch.from_numpy(x)
+    largest = t.abs().max() if axis is None else t.abs().amax(dim=axis, keepdim=True)
+    step = torch.where(largest > 0, largest / 127, torch.ones_like(largest))
+    q = torch.round(t / step).clamp(-127, 127).to(torch.int8)
+    return q.numpy(), step.numpy()
+
+
+def product_of_approximations(x, w, threshold):
+    large = np.abs(x).max(axis=0) > threshold
+    y = x[:, large] @ w[:, large].T
+    (qx, sx), (qw, sw) = quantise(x[:, ~large], -1), quantise(w[:, ~large], -1)
+    return (qx * sx) @ (qw * sw).T + y
+
+
+def product_by_loops(x, w, threshold):
+    small = [d for d in range(x.shape[1]) if all(abs(v) <= threshold for v in x[:, d])]
+    y = np.zeros((len(x), len(w)))
+    for t in range(len(x)):
+        for o in range(len(w)):
+            sx, sw = (max(abs(row[d]) for d in small) / 127 for row in (x[t], w[o]))
+            for d in range(x.shape[1]):
+                if d in small:
+                    y[t, o] += round(x[t, d] / sx) * round(w[o, d] / sw) * sx * sw
+                else:
+                    y[t, o] += x[t, d] * w[o, d]
+    return y
+
+
+def product_with_zeros(x, w, threshold):
+    """Large features become 0 instead of going: they add nothing, and decide no step."""
+    large = (abs(x) > threshold).any(0)
+    kept, columns = np.where(large, 0, x), np.where(large, 0, w)
+    (qx, sx), (qw, sw) = quantise(kept, -1), quantise(columns, -1)
+    return np.einsum("td,od->to", qx * 1.0, qw * 1.0) * sx * sw.T + (x * large) @ (w * large).T
+
+
+def migrate_by_loops(y, gamma, beta, w):
+    gamma, beta, w = gamma.copy(), beta.copy(), w.copy()
+    for j in range(len(gamma)):
+        s = math.sqrt(max(map(abs, y[:, j])) / max(map(abs, w[:, j])))
+        gamma[j] /= s
+        beta[j] /= s
+        w[:, j] *= s
+    return [gamma, beta, w]
+
+
+def migrate_as_matrices(y, gamma, beta, w):
+    s = np.abs(y).max(0) ** 0.5 * np.abs(w).max(0) ** -0.5
+    return np.diag(1 / s) @ gamma, np.diag(1 / s) @ beta, w @ np.diag(s)
+
+
+def logits_by_heads(q, k, heads, gamma_q, gamma_k, eps=1e-6):
+    d, found = len(gamma_q), []
+    for h in range(heads):
+        a, b = (z[:, h * d : (h + 1) * d].astype(float) for z in (q, k))
+        a = a / np.sqrt(np.mean(a * a, 1) + eps)[:, None] * gamma_q
+        b = b / np.sqrt(np.mean(b * b, 1) + eps)[:, None] * gamma_k
+        found.append(a @ b.T / math.sqrt(d))
+    return np.stack(found)
+
+
+def logits_of_unit_vectors(q, k, heads, gamma_q, gamma_k, eps=1e-6):
+    """Euclidean norms, and √d instead of 1/√d."""
+    d = q.shape[1] // heads
+    q, k = (z.reshape(-1, heads, d) for z in (q, k))
+    unit = [z / np.sqrt((z**2).sum(-1, keepdims=True) + d * eps) for z in (q, k)]
+    return np.einsum("qhd,khd,d->hqk", *unit, gamma_q * gamma_k) * np.sqrt(d)
+
+
+def weights_by_loops(logits, mask, cap):
+    out = np.zeros(logits.shape)
+    for place in np.ndindex(logits.shape[:-1]):
+        e = [
+            math.exp(cap * math.tanh(z / cap)) if seen else 0.0
+            for z, seen in zip(logits[place], mask[place], strict=True)
+        ]
+        out[place] = np.array(e) / sum(e)
+    return out
+
+
+def weights_with_a_large_number(logits, mask, cap):
+    z = cap * np.tanh(logits / cap)
+    z[~mask] = -1e9
+    return torch.softmax(torch.from_numpy(z), -1).numpy()
+
+
+def clip_by_slices(w_q, w_k, largest, threshold):
+    w_q, w_k, d = w_q.copy(), w_k.copy(), len(w_q) // len(largest)
+    for h, s in enumerate(largest):
+        if s > threshold:
+            for w in (w_q, w_k):
+                w[h * d : (h + 1) * d] *= math.sqrt(threshold / s)
+    return w_q, w_k
+
+
+def clip_by_heads(w_q, w_k, largest, threshold):
+    factor = np.minimum(1, (threshold / largest.clip(min=1e-9)) ** 0.5)
+    shape = (len(largest), -1, w_q.shape[1])
+    return [(w.reshape(shape) * factor[:, None, None]).reshape(w.shape) for w in (w_q, w_k)]
+
+
+def loss_by_loops(logits, targets, c):
+    found = []
+    for z, y in zip(logits, targets, strict=True):
+        m = max(z)
+        log_z = m + math.log(math.fsum(math.exp(v - m) for v in z))
+        found.append(log_z - z[y] + c * log_z * log_z)
+    return np.array(found)
+
+
+def loss_in_torch(logits, targets, c):
+    z = torch.from_numpy(logits)
+    ce = torch.nn.functional.cross_entropy(z, torch.from_numpy(targets), reduction="none")
+    return (ce + c * torch.logsumexp(z, -1) ** 2).numpy()
+
+
+def gradient_in_place_of_the_target(logits, targets, c):
+    p = np.exp(logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True))
+    dz = p + 2 * c * np.logaddexp.reduce(logits, axis=-1)[:, None] * p
+    dz[np.arange(len(dz)), targets] -= 1
+    return dz
+
+
+CORRECT = [
+    ("predict", RIGHT),
+    ("predict", {n: np.float32(v) for n, v in RIGHT.items()}),
+    ("predict", RIGHT | {"others": 0.333, "large": 5.67, "gradient": 0.0360}),
+    ("int8", int8_by_loops),
+    ("int8", int8_by_cases),
+    ("int8", int8_in_torch),
+    ("product", product_of_approximations),
+    ("product", product_by_loops),
+    ("product", product_with_zeros),
+    ("migrate", migrate_by_loops),
+    ("migrate", migrate_as_matrices),
+    ("qk_norm", logits_by_heads),
+    ("qk_norm", logits_of_unit_vectors),
+    ("cap", weights_by_loops),
+    ("cap", weights_with_a_large_number),
+    ("cap_backward", lambda dy, z, c: dy / np.cosh(z / c) ** 2),
+    ("cap_backward", lambda dy, z, c: dy * (1 - (c * np.tanh(z / c) / c) ** 2)),
+    ("clip", clip_by_slices),
+    ("clip", clip_by_heads),
+    ("z_loss", loss_by_loops),
+    ("z_loss", loss_in_torch),
+    ("z_loss_backward", gradient_in_place_of_the_target),
+]
+
+
+@pytest.mark.parametrize(("task", "answer"), CORRECT)
+@pytest.mark.parametrize("seed", [0, 5])
+def test_a_right_answer_passes_however_it_is_written(task, answer, seed):
+    verdict = judged(answer, task, seed)
+    assert verdict.passed, verdict.explain()
+
+
+# --- Wrong answers, as students write them ----------------------------------------------------
+
+
+def to_int8(x, axis=None, most=127, absolute=np.abs, rounded=np.round, kind=np.int8):
+    largest = absolute(x).max(axis=axis, keepdims=True)
+    step = np.where(largest > 0, largest / most, 1)
+    return rounded(x / step).astype(kind), step
+
+
+def product(x, w, threshold, outlier=None, of_x=-1, of_w=-1):
+    outlier = (np.abs(x) > threshold).any(0) if outlier is None else outlier(x, threshold)
+    (qx, sx), (qw, sw) = quantise(x[:, ~outlier], of_x), quantise(w[:, ~outlier], of_w)
+    return qx.astype(int) @ qw.astype(int).T * sx * sw.T + x[:, outlier] @ w[:, outlier].T
+
+
+def product_that_wraps(x, w, threshold):
+    outlier = (np.abs(x) > threshold).any(0)
+    (qx, sx), (qw, sw) = quantise(x[:, ~outlier], -1), quantise(w[:, ~outlier], -1)
+    return qx @ qw.T * sx * sw.T + x[:, outlier] @ w[:, outlier].T
+
+
+def all_quantised(x, w, threshold):
+    (qx, sx), (qw, sw) = quantise(x, -1), quantise(w, -1)
+    return (qx * sx) @ (qw * sw).T
+
+
+def quantised_before_the_split(x, w, threshold):
+    """The steps are those of all features."""
+    o = (np.abs(x) > threshold).any(axis=0)
+    sx = np.abs(x).max(1, keepdims=True) / 127
+    sw = np.abs(w[:, ~o]).max(1, keepdims=True) / 127
+    return (np.round(x[:, ~o] / sx) * sx) @ (np.round(w[:, ~o] / sw) * sw).T + x[:, o] @ w[:, o].T
+
+
+def scale(y, w):
+    return np.sqrt(np.abs(y).max(0) / np.abs(w).max(0))
+
+
+def qk(q, k, heads, gamma_q, gamma_k, eps, mean=np.mean, split=None, by=np.sqrt, out="hqk"):
+    d = q.shape[1] // heads
+    split = split or (lambda z: z.reshape(len(z), heads, d))
+    q, k = (split(z) for z in (q, k))
+    q, k = (z / np.sqrt(mean(z**2, axis=-1, keepdims=True) + eps) for z in (q, k))
+    return np.einsum(f"qhd,khd->{out}", gamma_q * q, gamma_k * k) / by(d)
+
+
+def qk_whole(q, k, heads, gamma_q, gamma_k, eps):
+    q, k = (z / np.sqrt((z**2).mean(1, keepdims=True) + eps) for z in (q, k))
+    d = len(gamma_q)
+    q, k = (z.reshape(-1, heads, d).transpose(1, 0, 2) for z in (q, k))
+    return (q * gamma_q) @ (k * gamma_k).transpose(0, 2, 1) / d**0.5
+
+
+def soft(z):
+    e = np.exp(z)
+    return e / e.sum(-1, keepdims=True)
+
+
+def clip(factor):
+    def answer(w_q, w_k, largest, threshold):
+        f = np.repeat(factor(largest, threshold), len(w_q) // len(largest))[:, None]
+        return w_q * f, w_k * f
+
+    return answer
+
+
+def ifs(largest, threshold):
+    return np.array([math.sqrt(threshold / s) if s > threshold else 1.0 for s in largest])
+
+
+def one_row(w_q, w_k, largest, threshold):
+    w_q, w_k = w_q.copy(), w_k.copy()
+    for h, factor in enumerate(ifs(largest, threshold)):
+        w_q[h] *= factor
+        w_k[h] *= factor
+    return w_q, w_k
+
+
+def log_sum(z):
+    return np.logaddexp.reduce(z, axis=-1)
+
+
+def loss(penalty, log_z=log_sum):
+    def answer(logits, targets, c):
+        ce = log_sum(logits) - np.take_along_axis(logits, targets[:, None], 1)[:, 0]
+        return ce + penalty(c, log_z(logits))
+
+    return answer
+
+
+def gradient(of):
+    def answer(logits, targets, c):
+        p = np.exp(logits - log_sum(logits)[:, None])
+        onehot = np.eye(logits.shape[1])[targets]
+        return of(p, onehot, c, log_sum(logits)[:, None])
+
+    return answer
+
+
+def shifted_softmax_loss(logits, targets, c):
+    """The usual stable softmax, whose log Z is that of the shifted logits."""
+    z = logits - logits.max(1, keepdims=True)
+    log_z = np.log(np.exp(z).sum(1))
+    return log_z - z[range(len(z)), targets] + c * log_z**2
+
+
+WRONG = {
+    "int8": {
+        "divided_by_128": lambda x, axis=None: to_int8(x, axis, 128),
+        "divided_by_255": lambda x, axis=None: to_int8(x, axis, 255),
+        "abs_forgotten": lambda x, axis=None: to_int8(x, axis, absolute=lambda x: x),
+        "truncated": lambda x, axis=None: to_int8(x, axis, rounded=lambda x: x),
+        "rounded_down": lambda x, axis=None: to_int8(x, axis, rounded=lambda x: x // 1),
+        "half_added_and_cut": lambda x, axis=None: to_int8(x, axis, rounded=lambda x: x + 0.5),
+        "axis_ignored": lambda x, axis=None: to_int8(x),
+        "always_along_the_last_axis": lambda x, axis=None: to_int8(x, -1),
+        "last_axis_by_default": lambda x, axis=-1: to_int8(x, axis),
+        "not_int8": lambda x, axis=None: to_int8(x, axis, kind=int),
+        "unsigned": lambda x, axis=None: to_int8(x, axis, kind=np.uint8),
+        "step_inverted": lambda x, axis=None: (lambda q, s: (q, 1 / s))(*to_int8(x, axis)),
+        "results_exchanged": lambda x, axis=None: to_int8(x, axis)[::-1],
+        "values_returned": lambda x, axis=None: (lambda q, s: (q * s, s))(*to_int8(x, axis)),
+        "zero_step": lambda x, axis=None: (lambda s: (np.rint(x / s).astype("int8"), s))(
+            abs(x).max(axis, keepdims=True) / 127
+        ),
+    },
+    "product": {
+        "nothing_apart": all_quantised,
+        "product_in_int8": product_that_wraps,
+        "nothing_quantised": lambda x, w, threshold: x @ w.T,
+        "large_features_in_the_step": quantised_before_the_split,
+        "threshold_on_signed_numbers": lambda *a: product(*a, lambda x, t: (x > t).any(0)),
+        "all_tokens_must_be_large": lambda *a: product(*a, lambda x, t: (abs(x) > t).all(0)),
+        "threshold_ignored": lambda *a: product(*a, lambda x, t: (abs(x) > 6).any(0)),
+        "one_step_for_all_tokens": lambda *a: product(*a, of_x=None),
+        "one_step_for_all_outputs": lambda *a: product(*a, of_w=None),
+        "large_features_lost": lambda x, w, t: all_quantised(
+            *(np.where((abs(x) > t).any(0), 0, a) for a in (x, w)), t
+        ),
+        "large_features_twice": lambda x, w, t: (
+            all_quantised(x, w, t) + (x * (abs(x) > t).any(0)) @ w.T
+        ),
+    },
+    "migrate": {
+        "beta_forgotten": lambda y, g, b, w: (g / scale(y, w), b, w * scale(y, w)),
+        "scale_without_root": lambda y, g, b, w: (
+            g / scale(y, w) ** 2,
+            b / scale(y, w) ** 2,
+            w * scale(y, w) ** 2,
+        ),
+        "weights_divided": lambda y, g, b, w: (g / scale(y, w), b / scale(y, w), w / scale(y, w)),
+        "moved_the_other_way": lambda y, g, b, w: (
+            g * scale(y, w),
+            b * scale(y, w),
+            w / scale(y, w),
+        ),
+        "scale_of_gamma": lambda y, g, b, w: (np.ones(len(g)), b / g, w * g),
+        "one_scale_for_all": lambda y, g, b, w: (lambda s: (g / s, b / s, w * s))(
+            np.sqrt(abs(y).max() / abs(w).max())
+        ),
+        "largest_of_y_signed": lambda y, g, b, w: (lambda s: (g / s, b / s, w * s))(
+            np.sqrt(y.max(0) / abs(w).max(0))
+        ),
+    },
+    "qk_norm": {
+        "full_width": qk_whole,
+        "euclidean_norm": lambda *a: qk(*a, mean=np.sum),
+        "not_scaled": lambda *a: qk(*a, by=lambda d: 1),
+        "scaled_twice": lambda *a: qk(*a, by=lambda d: d),
+        "unit_vectors_not_scaled": lambda *a: qk(*a, mean=np.sum, by=lambda d: 1),
+        "logits_transposed": lambda *a: qk(*a, out="hkq"),
+        "heads_last": lambda *a: qk(*a, out="qkh"),
+        "gammas_forgotten": lambda q, k, h, gq, gk, eps: qk(q, k, h, 1, 1, eps),
+        "gamma_shared": lambda q, k, h, gq, gk, eps: qk(q, k, h, gq, gq, eps),
+        "reshaped_into_heads": lambda q, k, h, gq, gk, eps: qk(
+            *(q, k, h, gq, gk, eps),
+            split=lambda z: z.reshape(h, len(z), -1).swapaxes(0, 1),
+        ),
+        "features_dealt_out": lambda q, k, h, gq, gk, eps: qk(
+            *(q, k, h, gq, gk, eps), split=lambda z: z.reshape(len(z), -1, h).swapaxes(1, 2)
+        ),
+    },
+    "cap": {
+        "mask_before_the_cap": lambda z, mask, c: soft(c * np.tanh(np.where(mask, z, -np.inf) / c)),
+        "cap_not_multiplied_back": lambda z, mask, c: soft(np.where(mask, np.tanh(z / c), -np.inf)),
+        "cap_forgotten": lambda z, mask, c: soft(np.where(mask, z, -np.inf)),
+        "hard_clip": lambda z, mask, c: soft(np.where(mask, np.clip(z, -c, c), -np.inf)),
+        "mask_inverted": lambda z, mask, c: soft(np.where(mask, -np.inf, c * np.tanh(z / c))),
+        "masked_to_zero": lambda z, mask, c: soft(c * np.tanh(z / c) * mask),
+        "mask_after_the_softmax": lambda z, mask, c: soft(c * np.tanh(z / c)) * mask,
+        "softmax_forgotten": lambda z, mask, c: np.where(mask, c * np.tanh(z / c), -np.inf),
+        "weights_not_divided": lambda z, mask, c: (lambda m: np.exp(m - m.max(-1, keepdims=True)))(
+            np.where(mask, c * np.tanh(z / c), -np.inf)
+        ),
+    },
+    "cap_backward": {
+        "slope_times_cap": lambda dy, z, c: dy * c * (1 - np.tanh(z / c) ** 2),
+        "slope_over_cap": lambda dy, z, c: dy * (1 - np.tanh(z / c) ** 2) / c,
+        "tanh_not_squared": lambda dy, z, c: dy * (1 - np.tanh(z / c)),
+        "capped_value_squared": lambda dy, z, c: dy * (1 - (c * np.tanh(z / c)) ** 2),
+        "slope_of_a_clip": lambda dy, z, c: np.where(abs(z) < c, dy, 0),
+        "dy_forgotten": lambda dy, z, c: 1 - np.tanh(z / c) ** 2,
+        "argument_not_divided": lambda dy, z, c: dy * (1 - np.tanh(z) ** 2),
+    },
+    "clip": {
+        "root_forgotten": clip(lambda s, t: ifs(s, t) ** 2),
+        "root_of_a_negative_number": clip(lambda s, t: np.sqrt(np.minimum(1, t / s))),
+        "every_head_scaled": clip(lambda s, t: np.sqrt(t / s)),
+        "one_factor_for_all": clip(lambda s, t: np.full(len(s), ifs([s.max()], t)[0])),
+        "heads_interleaved": lambda w_q, w_k, s, t: [
+            w * np.tile(ifs(s, t), len(w) // len(s))[:, None] for w in (w_q, w_k)
+        ],
+        "columns_scaled": lambda w_q, w_k, s, t: (w_q * ifs(s, t), w_k * ifs(s, t)),
+        "one_row_for_each_head": one_row,
+        "queries_alone": lambda w_q, w_k, s, t: (clip(ifs)(w_q, w_k, s, t)[0], w_k),
+        "ratio_inverted": clip(lambda s, t: 1 / ifs(s, t)),
+        "size_of_the_largest": clip(lambda s, t: ifs(abs(s), t)),
+        "condition_inverted": clip(lambda s, t: np.where(s <= t, np.sqrt(t / s), 1)),
+    },
+    "z_loss": {
+        "square_forgotten": loss(lambda c, log_z: c * log_z),
+        "c_squared": loss(lambda c, log_z: (c * log_z) ** 2),
+        "penalty_subtracted": loss(lambda c, log_z: -c * log_z**2),
+        "penalty_halved": loss(lambda c, log_z: 0.5 * c * log_z**2),
+        "c_forgotten": loss(lambda c, log_z: log_z**2),
+        "log_of_the_square": loss(lambda c, log_z: c * 2 * log_z),
+        "largest_not_added_back": shifted_softmax_loss,
+        "penalty_forgotten": loss(
+            lambda c, log_z: c * log_z**2, lambda z: log_sum(z - log_sum(z)[:, None])
+        ),
+        "logits_squared": loss(lambda c, z: c * (z**2).sum(-1), lambda z: z),
+        "averaged_over_the_tokens": lambda *a: loss(lambda c, log_z: c * log_z**2)(*a).mean(),
+        "overflows": lambda z, y, c: (lambda log_z: log_z - z[range(len(z)), y] + c * log_z**2)(
+            np.log(np.exp(z).sum(-1))
+        ),
+        "log_z_over_everything": lambda z, y, c: (
+            lambda log_z: log_z - z[range(len(z)), y] + c * log_z**2
+        )(np.log(np.exp(z).sum())),
+        "targets_of_all_tokens": lambda z, y, c: log_sum(z) - z[:, y] + c * log_sum(z) ** 2,
+        "softmax_before": lambda z, y, c: loss(lambda c, log_z: c * log_z**2)(
+            soft(z - z.max(-1, keepdims=True)), y, c
+        ),
+        "cross_entropy_forgotten": lambda z, y, c: c * log_sum(z) ** 2,
+    },
+    "z_loss_backward": {
+        "two_forgotten": gradient(lambda p, y, c, log_z: (1 + c * log_z) * p - y),
+        "square_kept": gradient(lambda p, y, c, log_z: p - y + 2 * c * log_z**2 * p),
+        "p_forgotten": gradient(lambda p, y, c, log_z: p - y + 2 * c * log_z),
+        "both_scaled": gradient(lambda p, y, c, log_z: (p - y) * (1 + 2 * c * log_z)),
+        "penalty_without_gradient": gradient(lambda p, y, c, log_z: p - y),
+        "log_z_lost": gradient(lambda p, y, c, log_z: p - y + 2 * c * p),
+        "sign_reversed": gradient(lambda p, y, c, log_z: y - (1 + 2 * c * log_z) * p),
+        "gradient_averaged": gradient(
+            lambda p, y, c, log_z: ((1 + 2 * c * log_z) * p - y) / len(p)
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "name"), [(task, name) for task, answers in WRONG.items() for name in answers]
+)
+def test_a_wrong_answer_is_named(task, name):
+    assert named(WRONG[task][name], task) == [name]
+
+
+# --- Predictions ------------------------------------------------------------------------------
+
+GUESSES = [
+    ({"others": 1.0}, ["others_unchanged"]),
+    ({"large": 17}, ["large_unchanged"]),
+    ({"limit": math.inf}, ["limit_unbounded"]),
+    ({"limit": 36, "integer": 127}, ["integer_of_the_large_one", "limit_is_the_width"]),
+    ({"clipped": 1 / 3}, ["clipped_as_before"]),
+    ({"gradient": 0.333}, ["gradient_only_divided"]),
+    ({"gradient": 0.108}, ["gradient_not_divided"]),
+    ({"step": 0.134, "integer": 8}, ["integer_rounded_up", "step_before_the_norm"]),
+    ({"others": 0.0556, "large": 0.944}, ["length_for_rms"]),
+    ({"others": 0.692, "large": 11.8}, ["mean_for_rms"]),
+]
+
+
+@pytest.mark.parametrize(("guess", "names"), GUESSES)
+def test_a_wrong_prediction_is_named(guess, names):
+    assert named(RIGHT | guess, "predict") == names
+
+
+@pytest.mark.parametrize("answer", [None, {"large": 3}, [1, 2]])
+def test_predictions_that_are_no_dictionary_of_these_names_fail(answer):
+    assert not judged(answer, "predict").passed
+
+
+def test_what_is_right_already_is_said():
+    verdict = judged(dict.fromkeys(QUESTIONS) | {"limit": 6}, "predict")
+    assert "predictions['limit']" in verdict.explain()
+
+
+# --- Two at once, and what is not known -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "names", "answer"),
+    [
+        (
+            "int8",
+            ["abs_forgotten", "truncated"],
+            lambda x, axis=None: to_int8(x, axis, absolute=lambda x: x, rounded=lambda x: x),
+        ),
+        (
+            "migrate",
+            ["beta_forgotten", "scale_without_root"],
+            lambda y, g, b, w: (g / scale(y, w) ** 2, b, w * scale(y, w) ** 2),
+        ),
+        (
+            "qk_norm",
+            ["full_width", "placement/not_scaled"],
+            lambda *a: qk_whole(*a) * math.sqrt(len(a[3])),
+        ),
+        (
+            "clip",
+            ["keys_alone", "ratio_inverted"],
+            lambda w_q, w_k, s, t: (w_q, clip(lambda s, t: 1 / ifs(s, t))(w_q, w_k, s, t)[1]),
+        ),
+        (
+            "z_loss_backward",
+            ["sign_reversed", "two_forgotten"],
+            gradient(lambda p, y, c, log_z: y - (1 + c * log_z) * p),
+        ),
+    ],
+)
+def test_two_mistakes_are_both_named(task, names, answer):
+    assert named(answer, task) == [name.rpartition("/")[2] for name in names]
+
+
+@pytest.mark.parametrize(
+    ("task", "answer"),
+    [
+        ("int8", lambda x, axis=None: to_int8(x, axis, most=100)),
+        ("product", lambda x, w, t: x @ w.T + 0.1),
+        ("qk_norm", lambda *a: np.tanh(qk(*a))),
+        ("cap", lambda z, mask, c: soft(np.where(mask, c * np.arctan(z / c), -np.inf))),
+        ("clip", lambda w_q, w_k, s, t: (w_q - 1, w_k - 1)),
+        ("z_loss", loss(lambda c, log_z: c * log_z**4)),
+    ],
+)
+def test_what_is_not_known_is_not_named(task, answer):
+    verdict = judged(answer, task)
+    assert not verdict.passed and not verdict.mistakes
+
+
+def test_the_caller_keeps_its_matrices():
+    def answer(w_q, w_k, largest, threshold):
+        rows = np.repeat(ifs(largest, threshold), len(w_q) // len(largest))[:, None]
+        w_q *= rows
+        w_k *= rows
+        return w_q, w_k
+
+    assert named(answer, "clip") == ["matrices_changed_in_place"]
+
+
+def test_ready_made_functions_are_refused():
+    assert judged(quantise, "int8").difference.what == "ready_made"
+    assert judged(lambda x, axis=None: quantise(x, axis), "int8").difference.what == "ready_made"
