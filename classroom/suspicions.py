@@ -72,6 +72,7 @@ class Text:
     trees: Sequence[ast.Module]
     aliases: dict[str, set[str]]
     bound: dict[str, list[ast.AST]]
+    shared: dict[str, list[ast.AST]]  # of these, what is no function's own
     unread: int = 0  # cells too long to be read
     known: dict[str, set[str]] = field(default_factory=dict)  # what a name was found to mean
     seen: dict[ast.AST, list[str]] = field(default_factory=dict)  # and what is used in a tree
@@ -109,8 +110,8 @@ class Text:
             name = waiting.pop()
             if name not in seen:
                 seen.add(name)
-                found += self.bound.get(name, [])
-                waiting += [n for tree in self.bound.get(name, []) for n in names_in(tree)]
+                found += self.shared.get(name, [])
+                waiting += [n for tree in self.shared.get(name, []) for n in free(tree)]
         return found
 
 
@@ -120,12 +121,16 @@ def text_of(sources: Iterable[str]) -> Text:
     trees = [tree for source in every if len(source) <= LONGEST for tree in parsed(source)]
     aliases: dict[str, set[str]] = {}
     bound: dict[str, list[ast.AST]] = {}
+    shared: dict[str, list[ast.AST]] = {}
+    for tree in trees:
+        for name, value in shared_by(tree):
+            shared.setdefault(name, []).append(value)
     for imports, binds in map(facts_of, trees):
         for name, module in imports:
             aliases.setdefault(name, set()).add(module.removesuffix(".*"))
         for name, value in binds:
             bound.setdefault(name, []).append(value)
-    return Text(trees, aliases, bound, sum(len(source) > LONGEST for source in every))
+    return Text(trees, aliases, bound, shared, sum(len(source) > LONGEST for source in every))
 
 
 @lru_cache(1000)  # most cells are those of the assignment, the same for all
@@ -216,6 +221,47 @@ def bindings(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 def names_in(tree: ast.AST) -> list[str]:
     return [node.id for node in nodes(tree) if isinstance(node, ast.Name)]
+
+
+FUNCTIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda
+Own = frozenset[str]
+
+
+def scoped(tree: ast.AST) -> Iterator[tuple[ast.AST, Own]]:
+    """All nodes of a tree, each with the names that belong to the functions around it."""
+    waiting = [(tree, Own())]
+    while waiting:
+        node, own = waiting.pop()
+        yield node, own
+        inside: list[Any] = []
+        if isinstance(node, FUNCTIONS):
+            inside = node.body if isinstance(node.body, list) else [node.body]
+            waiting += [(child, own | owned(node, inside)) for child in inside]
+        waiting += [(c, own) for c in ast.iter_child_nodes(node) if c not in inside]
+
+
+def owned(function: ast.AST, body: Iterable[ast.AST]) -> Own:
+    """The parameters of a function and what it binds, but for what it declares to be another's."""
+    found, others = set[str](), set[str]()
+    for node in (n for part in body for n in nodes(part)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            others |= {*node.names}
+    found |= {arg.arg for arg in nodes(function.args) if isinstance(arg, ast.arg)}  # type: ignore[attr-defined]
+    return Own(found - others)
+
+
+@lru_cache(5000)
+def free(tree: ast.AST) -> list[str]:
+    """The names in a tree that are no function's own."""
+    return [n.id for n, own in scoped(tree) if isinstance(n, ast.Name) and n.id not in own]
+
+
+@lru_cache(1000)
+def shared_by(tree: ast.AST) -> list[tuple[str, ast.AST]]:
+    """What a cell binds to names that are no function's own."""
+    return [found for node, own in scoped(tree) for found in bindings(node) if found[0] not in own]
 
 
 def ready_made(text: Text, expression: str, by_hand: Iterable[str]) -> list[str]:

@@ -12,7 +12,7 @@ import yaml
 from bs4 import BeautifulSoup
 from pypdf import PdfReader
 
-from normkit.tutor.listing import FORMER, anchor
+from normkit.tutor.listing import FORMER, anchor, stood_here
 from normkit.tutor.listing import pages as mistakes_by_page
 from normkit.tutor.mistakes import catalogue
 from normkit.tutor.tasks import assignments
@@ -148,7 +148,7 @@ def test_the_address_that_an_entry_had_on_one_page_leads_to_it(pages):
     former = {label: key for key, labels in FORMER.items() for label in labels}
     listed = [mistake for of_page in mistakes_by_page().values() for mistake in of_page]
     every = {mistake.key: mistake for mistake in listed}
-    wanted = {m.label: m for m in listed if anchor(m) == m.label}
+    wanted = {m.label: m for m in listed if stood_here(m)}
     wanted |= {label: every[key] for label, key in former.items()}
     for language in LANGUAGES:
         index = pages[SITE / language / "mistakes.html"]

@@ -21,6 +21,7 @@ BETWEEN = "\u00a0· "  # links: no line begins with the dot
 WILD = N_("in the wild")
 READ = N_("{doc}`The page of mistakes <mistakes>` says how to read an entry.")
 SHARED = N_("These programs can also carry mistakes whose entries are on other pages:")
+LATER = {"conditional", "outliers"}  # made when there were several pages
 FORMER = {  # entries that are now a part of another, by the labels that they had
     "layer_norm/gradients_averaged": ("dyt-mistake-gradients-averaged",),
     "layer_norm/gradients_not_summed": ("dyt-mistake-gradients-not-summed",),
@@ -51,7 +52,7 @@ def _worded_for(mistake: Mistake) -> str:
 def index(*names: str) -> str:
     """The pages of assignments, each a fold with the number of its entries and their names.
 
-    Each name has the id of its entry, whose place was on this page before the others were made.
+    A name has the id of its entry if that stood on this page before the others were made.
     """
     home = {page: name for name in names for page in import_module(f"normkit.tutor.{name}").PAGES}
     every = pages()
@@ -68,8 +69,13 @@ def _family(page: str, mistakes: list[Mistake]) -> str:
 def _led_to(mistake: Mistake) -> str:
     """A link to an entry, where its former addresses lead to as well."""
     former = "".join(f'<span id="{label}"></span>' for label in FORMER.get(mistake.key, ()))
-    place = f' id="{mistake.label}"' * (anchor(mistake) == mistake.label)
+    place = f' id="{mistake.label}"' * stood_here(mistake)
     return f'<span class="entry"{place}>{former}{_link(mistake)}</span>'
+
+
+def stood_here(mistake: Mistake) -> bool:
+    """Whether an entry once stood on the one page of all mistakes, under the label it has."""
+    return anchor(mistake) == mistake.label and mistake.home not in LATER
 
 
 def _link(mistake: Mistake) -> str:

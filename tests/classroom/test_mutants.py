@@ -69,8 +69,8 @@ def test_every_test_and_every_mistake_is_looked_at(name):
     points = {fact["grade_id"]: fact["points"] for fact in facts if fact.get("locked")}
     assert {t: p for answer in of(name) for t, (*_, p) in answer.tests.items()} == points
     for answer in of(name):
-        tested = {t.mistakes[0] for task, *_ in answer.tests.values() for t in showing(task)}
-        known = {trial.mistakes[0] for trial in trials(find(answer.task), 0)}
+        tested = {t.mistakes[0].key for task, *_ in answer.tests.values() for t in showing(task)}
+        known = {trial.mistakes[0].key for trial in trials(find(answer.task), 0)}
         assert tested <= known
 
 

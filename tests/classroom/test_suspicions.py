@@ -165,3 +165,33 @@ def test_nothing_is_told_of_the_assignments_themselves_and_their_right_answers(p
     for cell in cells:
         for _call, names, task, _seed in CALL.findall(cell.source):
             assert ready_made(text, names, find(task).by_hand) == []
+
+
+LENT = """
+import torch
+norm = torch.nn.LayerNorm(3)
+x = norm
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ("def forward(x):\n    return x - x.mean()", False),
+        ("forward = lambda x, *, y: x - y", False),
+        ("def forward(y):\n    return x(y)", True),
+        ("def forward(y, x=x):\n    return x(y)", True),
+        ("def forward(y, *, x=x):\n    return x(y)", True),
+        ("@x\ndef forward(x):\n    return x", True),
+        ("def forward(y):\n    def inner(x):\n        return x\n    return x(y)", True),
+        ("def forward(y):\n    x = y\n    return x - x.mean()", False),
+        ("def forward(y):\n    global x\n    x = x(y)\n    return x", True),
+        ("def make():\n    global forward\n    forward = x\nmake()", True),
+        ("def forward(y):\n    z = x\n    return z(y)", True),
+        ("def other():\n    z = x\ndef forward(y):\n    return z(y)", False),
+        ("class forward:\n    def __call__(self, y):\n        return x(y)", True),
+    ],
+)
+def test_a_parameter_is_not_the_variable_of_its_name(answer, found):
+    text = text_of([LENT, answer])
+    assert bool(ready_made(text, "forward", ["torch.nn.LayerNorm"])) == found
