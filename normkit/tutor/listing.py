@@ -70,7 +70,8 @@ def _led_to(mistake: Mistake) -> str:
     """A link to an entry, where its former addresses lead to as well."""
     former = "".join(f'<span id="{label}"></span>' for label in FORMER.get(mistake.key, ()))
     place = f' id="{mistake.label}"' * stood_here(mistake)
-    return f'<span class="entry"{place}>{former}{_link(mistake)}</span>'
+    link = f"{former}{_link(mistake)}"
+    return f'<span class="entry"{place}>{link}</span>' if place or former else link
 
 
 def stood_here(mistake: Mistake) -> bool:

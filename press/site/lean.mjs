@@ -27,7 +27,7 @@ const REWRITES = [
     (_, head, titles) => head + titles.replaceAll("<p", "<span").replaceAll("</p>", "</span>")],
   // a click on a summary unfolds: the link in it stands first in what unfolds
   [/(<summary class="sd[^>]*>\s*<span class="sd-summary-text">)(<a [^>]*>)(.*?)<\/a>(.*?<\/summary>\s*<div[^>]*>)/gs, "$1$3$4<p>$2$3</a></p>"],
-  [/(<span class="entry"[^>]*>(?:<span id="[^"]*"><\/span>)*<a) class="reference internal"/g, "$1"], // a thousand on a page
+  [/(<a) class="reference internal" (href="mistakes_\w+\.html#[^"]*"><code>)/g, "$1 $2"], // a thousand on a page
   [/(<label) aria-controls="[^"]*"/g, "$1"],
 ];
 

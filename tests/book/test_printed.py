@@ -16,7 +16,8 @@ Welford Kaiming LayerNorm BatchNorm GroupNorm InstanceNorm RMSNorm DyT Derf Iden
 Post Pre Norm OLMo post pre deep full MLP Transformer Scale PyTreeDef CustomNode Missing softmax
 logits scores sigma dalpha dgamma dbeta affine batch norm KeyError TracerBoolConversionError
 UnexpectedTracerError train eval
-Admin Hybrid Scaled Siamese admin adam sgd hybrid hyper mix siamese
+Admin Hybrid Scaled Siamese admin adam sgd hybrid hyper mix siamese flax layer fixup scaled skipinit
+dyt derf nf agc none Renorm
 """
 KEPT = set(NAMES.split())
 SPEAKS = re.compile(r"\bexcept\b|catch_warnings")  # such a cell prints what a library says
