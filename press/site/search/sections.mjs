@@ -9,11 +9,11 @@ const FORMULA = { mfrac: "/", msup: "^" }; // between their two children
 const LESS = [
   [/^(api|api_further|instructors|references|index|exercises)#/, 0.2],
   [/^(glossary|mistakes)/, 0.2],
-  [/^(placements|conditional|decay|outliers|without_norms|systems|inside)#/, 0.69],
-  [/^models#/, 0.53],
-  [/^practice#/, 0.62],
+  [/^(placements|conditional|decay|outliers|without_norms|systems|inside)#/, 0.786],
+  [/^models#/, 0.538],
+  [/^practice#/, 0.612],
   [/^examine#/, 0.5],
-  [/^interview#/, 0.9],
+  [/^interview#/, 0.895],
   [/-(sources|exercise)$/, 0.3],
   [/-(questions|remember|mistakes|proofs)$/, 0.1],
 ];
