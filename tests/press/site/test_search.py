@@ -72,7 +72,7 @@ def test_a_normalisation_is_not_a_preposition():
 
 
 @pytest.fixture(scope="module")
-def search(tmp_path_factory):
+def search(built, tmp_path_factory):
     """Ask the search of a language, opened from a file; return where the results lead."""
     with chromium(tmp_path_factory.mktemp("profile")) as page:
         yield lambda language, query: ask(page, language, query)
