@@ -217,7 +217,7 @@ def facts(cell):
 
 
 @pytest.mark.needs("bubblewrap")
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("language", "name"),
     [("en", "layer_norm"), ("fr", "layer_norm"), ("zh", "layer_norm"), ("fr", "batch_norm")],
@@ -269,7 +269,7 @@ def test_a_chapter_runs_and_says_what_it_cannot_run(address, tmp_path, language)
         assert page.axe() == []
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", assignments())
 def test_tasks_have_the_same_verdicts_as_here(address, tmp_path, name):
     source = TRIED.replace("{0}", name)
