@@ -240,16 +240,23 @@ def scoped(tree: ast.AST) -> Iterator[tuple[ast.AST, Own]]:
         waiting += [(c, own) for c in ast.iter_child_nodes(node) if c not in inside]
 
 
-def owned(function: ast.AST, body: Iterable[ast.AST]) -> Own:
-    """The parameters of a function and what it binds, but for what it declares to be another's."""
-    found, others = set[str](), set[str]()
-    for node in (n for part in body for n in nodes(part)):
+SCOPES = *FUNCTIONS, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
+
+
+def owned(function: Any, body: Iterable[ast.AST]) -> Own:
+    """The parameters of a function and what it binds itself; not what it declares another's."""
+    found, others, waiting = set[str](), set[str](), [*body]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             others |= {*node.names}
-    found |= {arg.arg for arg in nodes(function.args) if isinstance(arg, ast.arg)}  # type: ignore[attr-defined]
-    return Own(found - others)
+        if not isinstance(node, SCOPES):  # which bind names of their own
+            waiting += ast.iter_child_nodes(node)
+    args = function.args
+    plain = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
+    return Own((found | {arg.arg for arg in plain if arg}) - others)
 
 
 @lru_cache(5000)
