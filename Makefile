@@ -11,6 +11,8 @@ PIP := $(RUN) -m pip --disable-pip-version-check install --progress-bar on
 export PYTHONUTF8 := 1
 # pages and tests already share the cores: threads of their own would wait for each other
 export OMP_NUM_THREADS ?= 1
+# each of some hundred processes would compile the package anew
+export PYTHONDONTWRITEBYTECODE :=
 
 # other people's models, and a tool to compare with
 ZOO := timm==1.0.31 torch-audit==0.3.0 torchvision==0.28.0 transformers==5.23.0

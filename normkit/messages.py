@@ -106,6 +106,8 @@ def columns(text: str) -> int:
     >>> columns("x\u0302"), columns("层归一化")
     (1, 8)
     """
+    if text.isascii():
+        return len(text)
     seen = (c for c in text if not unicodedata.combining(c))
     return sum(1 + (unicodedata.east_asian_width(c) in "FW") for c in seen)
 

@@ -7,7 +7,7 @@ markdown-it says on which lines a block lies; what stands before its content on 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
@@ -81,6 +81,7 @@ def role_words(token: Token) -> str:
     return found[1] if found else ""
 
 
+@lru_cache(16384)
 def has_words(message: str) -> bool:
     """Tell whether anything in a message is prose to translate.
 

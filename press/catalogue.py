@@ -5,10 +5,12 @@ One catalogue for each page, assignment and set of messages: `locale/<language>/
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from io import SEEK_END, BytesIO
+from itertools import chain
 from pathlib import Path
 
-from babel.messages.catalog import Catalog, Message
+from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 
 from press import LANGUAGES, PressError
@@ -36,10 +38,8 @@ class Entry:
 class Translations(dict[str, str]):
     """The finished translations of some catalogues, from each English message."""
 
-    def __init__(self, language: str, *catalogues: Catalog) -> None:
-        super().__init__(
-            {str(m.id): str(m.string) for of in catalogues for m in of if _finished(m)}
-        )
+    def __init__(self, language: str, known: Iterable[dict[str, str]]) -> None:
+        super().__init__(chain.from_iterable(of.items() for of in known))
         self.language = language
 
     def __missing__(self, message: str) -> str:
@@ -63,7 +63,8 @@ def load(language: str, *domains: str, folder: Path = LOCALE) -> dict[str, str]:
     """
     if language == next(iter(LANGUAGES)):
         return Identity()
-    return Translations(language, *(_read(language, domain, folder) for domain in domains))
+    known = (_finished(language, d, folder, _state(language, d, folder)) for d in domains)
+    return Translations(language, known)
 
 
 def update(language: str, domain: str, entries: Iterable[Entry], folder: Path = LOCALE) -> None:
@@ -115,8 +116,16 @@ def prune(language: str, folder: Path = LOCALE) -> Iterator[Path]:
             yield path
 
 
-def _finished(message: Message) -> bool:
-    return bool(message.id and message.string and not message.fuzzy)
+@lru_cache(256)  # the largest serves every page
+def _finished(language: str, domain: str, folder: Path, state: tuple[int, int]) -> dict[str, str]:
+    """The finished translations of a catalogue in this state."""
+    of = _read(language, domain, folder)
+    return {str(m.id): str(m.string) for m in of if m.id and m.string and not m.fuzzy}
+
+
+def _state(language: str, domain: str, folder: Path) -> tuple[int, int]:
+    path = path_of(language, domain, folder)
+    return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else (0, 0)
 
 
 def _read(language: str, domain: str, folder: Path) -> Catalog:

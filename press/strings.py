@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 import parso
 from nbformat import NotebookNode
@@ -107,7 +108,9 @@ def _shown(cell: NotebookNode) -> Iterator[str]:
         yield "" if SVG in data else output.get("text", data.get("text/plain", ""))
 
 
-def _literals(source: str) -> Iterator[_Literal]:
+@lru_cache(4096)  # each language asks the same
+def _literals(source: str) -> list[_Literal]:
+    found = list[_Literal]()
     waiting = [parso.parse(source, version=PYTHON)]
     while waiting:
         node = waiting.pop()
@@ -117,9 +120,11 @@ def _literals(source: str) -> Iterator[_Literal]:
             lone = node.parent.type == "simple_stmt"
             if opening and not lone and not written.startswith(3 * opening[2], opening.start(2)):
                 start = offset(source, *node.start_pos) + opening.end()
-                yield start, offset(source, *node.end_pos) - 1, written[opening.end() : -1]
+                end = offset(source, *node.end_pos) - 1
+                found.append((start, end, written[opening.end() : -1]))
         else:
             waiting += reversed(getattr(node, "children", []))
+    return found
 
 
 def _is_seen(written: str, seen: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from math import isfinite
 from pkgutil import resolve_name
 from typing import Any
 
@@ -474,12 +475,13 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
         return np.inf
     if a.dtype.kind not in "iuf" or b.dtype.kind not in "iuf":
         return 0.0 if a.dtype.kind == b.dtype.kind and np.array_equal(a, b) else np.inf
-    a, b = a.astype(float), b.astype(float)
-    finite = np.isfinite(b)
-    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
-        return np.inf
-    gap = np.abs(a[finite] - b[finite]).max(initial=0)
-    return gap / max(np.abs(b[finite]).max(initial=0), 1e-3) if np.isfinite(gap) else np.inf
+    a, b = a.astype(float, copy=False), b.astype(float, copy=False)
+    if not (finite := np.isfinite(b)).all():
+        if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+            return np.inf
+        a, b = a[finite], b[finite]
+    gap = float(np.abs(a - b).max(initial=0))
+    return gap / max(float(np.abs(b).max(initial=0)), 1e-3) if isfinite(gap) else np.inf
 
 
 def _difference(task: Task, probe: Probe, seen: Result, right: Result) -> Difference | None:

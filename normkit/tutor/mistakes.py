@@ -11,7 +11,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,17 @@ class Mistake:
 
     def edits(self, program: Program, way: int = 0) -> list[Edit]:
         """What it changes in a program: nothing, if that does not carry it or is so already."""
-        if not (ways := self.ways.get(program.name)):
-            return []
-        try:
-            return list(_edits(program, ways[min(way, len(ways) - 1)]))
-        except (Stale, SyntaxError) as error:
-            raise Stale(f"{self.where}: {self.name}: {error}") from None
+        return _edits_of(self, program, way)
+
+
+@lru_cache(8192)  # the same are asked for in each trial
+def _edits_of(mistake: Mistake, program: Program, way: int) -> list[Edit]:
+    if not (ways := mistake.ways.get(program.name)):
+        return []
+    try:
+        return list(_edits(program, ways[min(way, len(ways) - 1)]))
+    except (Stale, SyntaxError) as error:
+        raise Stale(f"{mistake.where}: {mistake.name}: {error}") from None
 
 
 def _home(assignment: str) -> Any:

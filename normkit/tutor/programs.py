@@ -82,7 +82,6 @@ def _target(node: ast.stmt) -> str:
     return ast.unparse(node.target) if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else ""
 
 
-@lru_cache(4096)
 def _names(source: str) -> frozenset[str]:
     """The names that a program uses and is not handed."""
     nodes = list(ast.walk(ast.parse(source)))
@@ -141,9 +140,7 @@ class Program:
 
     def calls(self, source: str = "") -> dict[str, str]:
         """The programs that it, or a version of it, calls, by the names that it calls them."""
-        used = _names(source or self.source)
-        known = {name: PROGRAM_OF.get(_key(self.knows.get(name)), "") for name in used}
-        return {name: of for name, of in sorted(known.items()) if of and of != self.name}
+        return _calls(self, source or self.source)
 
     def find(self, old: Sequence[str]) -> list[Place]:
         """Where these statements stand together, which must be in one place."""
@@ -173,6 +170,12 @@ class Program:
         known = {**self.knows, **others}
         exec(compile(source, file, "exec"), known)
         return known[self.name.rpartition("/")[2]]
+
+
+@lru_cache(4096)
+def _calls(program: Program, source: str) -> dict[str, str]:
+    known = {n: PROGRAM_OF.get(_key(program.knows.get(n)), "") for n in _names(source)}
+    return {name: of for name, of in sorted(known.items()) if of and of != program.name}
 
 
 PROGRAMS: dict[str, Program] = {}

@@ -231,11 +231,13 @@ def telling(inputs: Mapping[str, Any]) -> list[str]:
 
 def _wrap(text: str) -> list[str]:
     """Lines of at most WIDTH columns, of which none begins with a punctuation mark."""
-    lines = [""]
+    lines, width = [""], 0
     for piece in PIECE.findall(text):
-        if lines[-1] and columns(lines[-1] + piece) > WIDTH:
-            lines.append("")
-        lines[-1] += piece if lines[-1] else piece.lstrip(" \n")
+        if width and width + columns(piece) > WIDTH:
+            lines, width = [*lines, ""], 0
+        piece = piece if width else piece.lstrip(" \n")
+        lines[-1] += piece
+        width += columns(piece)
     first, *others = (line.replace(SOLID, " ") for line in lines)
     return [first, *(CONTINUED + line for line in others)]
 

@@ -82,6 +82,7 @@ def test_each_mistake_fails_its_task_and_is_named(name):
         assert len(verdict.explain().splitlines()) <= 10
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("name", together(n for n, task in TASKS.items() if task.at_once > 1))
 def test_two_mistakes_at_once_are_explained(name):
     every = [trial for trial in trials(TASKS[name], 0) if trial.wrong]

@@ -77,7 +77,7 @@ NASTY = {
 }
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("task", together(TASKS))
 def test_nothing_escapes(task):
     for name, answer in NASTY.items():
@@ -135,7 +135,7 @@ def written_in_numpy():
                 yield from ((name, program, m) for m in (None, *mistakes))
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("name", "program", "mistake"),
     list(written_in_numpy()),
