@@ -357,6 +357,7 @@ def violations(visitor, address: str) -> list:
 
 
 @CHROMIUM
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", KINDS)
 def test_axe_finds_nothing(visitor, served, name):
     assert violations(visitor, f"{served}/fr/{name}.html") == []

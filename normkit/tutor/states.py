@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dis import get_instructions
+from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -120,7 +121,7 @@ def is_in_jax(answer: Any) -> bool:
         if type(function) is not FunctionType or function in seen or not wrote(function):
             continue
         seen.add(function)
-        names = list(_names(function.__code__))
+        names = _names(function.__code__)
         meant = [function.__globals__.get(name) for name in names]
         if any(_top(name) == "jax" for name in (*names, *map(_home, meant))):
             return True
@@ -128,12 +129,13 @@ def is_in_jax(answer: Any) -> bool:
     return False
 
 
-def _names(code: CodeType) -> Iterator[str]:
+@lru_cache(256)  # asked for on each probe
+def _names(code: CodeType) -> list[str]:
     """The global names and the modules that a function uses, and those inside it."""
     used = "LOAD_GLOBAL", "IMPORT_NAME"
-    yield from (str(step.argval) for step in get_instructions(code) if step.opname in used)
-    for inner in code.co_consts:
-        yield from _names(inner) if isinstance(inner, CodeType) else ()
+    own = [str(step.argval) for step in get_instructions(code) if step.opname in used]
+    inside = [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+    return own + [name for inner in inside for name in _names(inner)]
 
 
 def is_of_jax(value: Any) -> bool:

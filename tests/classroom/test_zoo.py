@@ -108,7 +108,7 @@ def running():
     return [line for line in every.stdout.splitlines() if line.startswith("sleep 4321")]
 
 
-@pytest.mark.sample(24)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("number", range(len(ANIMALS)), ids=[a.name for a in ANIMALS])
 def test_an_attack_earns_nothing_harms_nobody_ends_and_is_told(number, box, places):
     animal, before, answer = ANIMALS[number], state(), ANIMALS[number].answer

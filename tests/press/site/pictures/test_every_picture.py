@@ -62,6 +62,7 @@ def test_on_paper_and_without_modules_the_figure_stays(browser, site, name):
     page.ask("Emulation.setEmulatedMedia", media="")
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("width", [320, 390, 900, 1200, 3840])
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_scrolls_sideways_and_everything_can_be_touched(browser, site, name, width):
@@ -78,6 +79,7 @@ def test_nothing_scrolls_sideways_and_everything_can_be_touched(browser, site, n
     page.ask("Emulation.clearDeviceMetricsOverride")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", NAMES)
 def test_axe_finds_nothing(browser, site, name, theme):
