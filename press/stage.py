@@ -10,7 +10,7 @@ from joblib import Memory
 from nbformat import NotebookNode
 
 from press import LANGUAGES, PressError, benches, book, code, sources, terms
-from press.catalogue import load, path_of
+from press.catalogue import LOCALE, load, path_of
 from press.contents import chapters
 from press.files import digest, mirror, under
 from press.headings import addresses
@@ -32,7 +32,7 @@ def assignments() -> dict[str, dict[str, NotebookNode]]:
     originals = sources.assignments()
     return {
         language: {
-            name: _in_language(notebook, language, f"solutions/{name}")
+            name: _in_language(notebook, nbformat.writes(notebook), language, f"solutions/{name}")
             for name, notebook in originals.items()
         }
         for language in LANGUAGES
@@ -44,21 +44,37 @@ def stage(
 ) -> dict[str, Path]:
     """Write what each language's build starts from, and return its folder by language.
 
-    Only files that changed are written, so that a build reads only what changed.
+    Only files that changed are written, so that a build reads only what changed; a language of
+    which nothing changed is left alone.
     """
     stages = {language: folder / language for language in languages}
     wheel = build_wheel()
+    texts = {name: nbformat.writes(page) for name, page in pages.items()}
     for language, target in stages.items():
-        mirror(_files(pages, language, wheel), target, under(target))
+        stamp, inputs = target.with_suffix(".stamp"), _inputs(texts, language, wheel)
+        if not (target.exists() and stamp.exists() and stamp.read_text() == inputs):
+            mirror(_files(pages, texts, language, wheel), target, under(target))
+            stamp.write_text(inputs)
     KEPT.reduce_size(items_limit=500)
     return stages
 
 
-def _files(pages: Mapping[str, NotebookNode], language: str, wheel: Path) -> dict[str, bytes]:
+def _inputs(texts: Mapping[str, str], language: str, wheel: Path) -> str:
+    """Return a hash of all that a stage is made of."""
+    press = Path(__file__).parent.rglob("*.py")
+    released = {path for of in ("en", language) for path in under(EXERCISES / of)}
+    own = [sources.TOC, terms.FILE, wheel, *sources.BOOK.glob("*.bib"), *under(LOCALE / language)]
+    read = {*own, *press, *released, *sources.programs(), *sources.shown(), *sources.data()}
+    return digest(read, language, book(), *texts.values())
+
+
+def _files(
+    pages: Mapping[str, NotebookNode], texts: Mapping[str, str], language: str, wheel: Path
+) -> dict[str, bytes]:
     """Return the files of a stage by their path in it."""
     files = {"_toc.yml": _contents(language).encode(), wheel.name: wheel.read_bytes()}
     for name, page in pages.items():
-        translated = _in_language(page, language, "normkit", f"book/{name}")
+        translated = _in_language(page, texts[name], language, "normkit", f"book/{name}")
         named = nbformat.writes(translated).replace(f"install ./{WHEEL}", _installed(wheel))
         files[f"{name}.ipynb"] = named.replace(WHEEL, wheel.name).encode()
     words = load(language, "book/code")
@@ -85,11 +101,11 @@ def _installed(wheel: Path) -> str:
     return f"install {book() or '.'}/{wheel.name}"
 
 
-def _in_language(notebook: NotebookNode, language: str, *domains: str) -> NotebookNode:
+def _in_language(notebook: NotebookNode, text: str, language: str, *domains: str) -> NotebookNode:
     """The notebook in a language; kept, since few of them change from one build to the next."""
     catalogues = [path for domain in domains if (path := path_of(language, domain)).exists()]
     press = Path(__file__).parent.glob("*.py")
-    inputs = digest([*catalogues, *press, terms.FILE], nbformat.writes(notebook))
+    inputs = digest([*catalogues, *press, terms.FILE], text)
     return nbformat.from_dict(_translated(notebook, language, domains, inputs))
 
 

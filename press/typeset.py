@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -75,14 +76,14 @@ def _editions(books: Iterable["Book"]) -> dict[str, Edition]:
     return {b.lang: Edition(b.title, b.html, b.how, b.missing) for b in books}
 
 
-def messages() -> Iterable[tuple[str, int, str]]:
+@cache  # each language asks the same
+def messages() -> list[tuple[str, int, str]]:
     """The site's own strings, to translate: file, line and message."""
     config = yaml.safe_load(CONFIG.read_text())
-    for key in ("title", "copyright"):
-        yield CONFIG.name, 1, config[key]
+    own = [(CONFIG.name, 1, config[key]) for key in ("title", "copyright")]
     methods = [("**.py", "python"), ("templates/**.html", "jinja2")]
-    for file, line, message, *_ in extract_from_dir(SITE, methods, keywords={"_": None}):
-        yield f"press/site/{file}", line, str(message)
+    found = extract_from_dir(SITE, methods, keywords={"_": None})
+    return [*own, *((f"press/site/{file}", line, str(text)) for file, line, text, *_ in found)]
 
 
 class Book:

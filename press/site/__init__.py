@@ -1,5 +1,6 @@
 """The site: what this course changes in Sphinx and its theme, as one Sphinx extension."""
 
+import gc
 import json
 import re
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ HERE = Path(__file__).parent
 LICENSE = "https://creativecommons.org/licenses/by/4.0/"
 SHEET = (HERE / "templates/glyphs.html").read_text("utf-8")
 GLYPHS = re.findall(r'(?:\b(?:table|lines)\("|symbol id="glyph-)(\w+)"', SHEET)  # names
+FEW = 8  # pages
 log = logging.getLogger(__name__)
 
 
@@ -32,6 +34,14 @@ def set_strings(app: Sphinx) -> None:
     if isinstance(app.builder, StandaloneHTMLBuilder):
         app.builder.search = False  # the search is the site's own
         app.builder.theme_options["toc_title"] = str(_("On this page"))
+
+
+def collect_seldom(_app: Sphinx, _env: BuildEnvironment, changed: list[str]) -> None:
+    """Collect garbage seldom: the trees of all pages are kept, and it takes up to half the time."""
+    if len(changed) < FEW:  # it ends before its memory is large
+        gc.disable()
+    else:
+        gc.set_threshold(200_000, 20, 1000)
 
 
 def add_search(app: Sphinx) -> Iterator[tuple[str, dict, str]]:
@@ -189,6 +199,7 @@ def setup(app: Sphinx) -> dict:
     references.register()
     directives.setup(app)
     app.connect("builder-inited", set_strings, priority=100)
+    app.connect("env-before-read-docs", collect_seldom)
     app.connect("doctree-read", address_headings, priority=100)  # before Sphinx collects them
     app.connect("doctree-read", dress)
     app.connect("doctree-resolved", complete_images)

@@ -146,17 +146,30 @@ const PRELOADED = ["KaTeX_Main-Regular", "KaTeX_Math-Italic"]; // layout.html
 const LIVE = "0123456789.,−√"; // what pictures write
 const FACE = /@font-face\s*\{[^}]*fonts\/(KaTeX_[\w-]+)\.woff2[^}]*\}/g;
 
+// Each font with the signs that pages show; again only where those changed.
+async function subset(fonts) {
+  const known = "fonts.json"; // beside what npm installed
+  const before = existsSync(known) ? JSON.parse(readFileSync(known, "utf8")) : {};
+  const now = {};
+  for (const [name, from, of] of fonts) {
+    const to = join(job.out, name);
+    now[to] = `${statSync(from).size} ${of}`;
+    if (before[to] !== now[to] || !existsSync(to)) write(to, await subsetFont(readFileSync(from), of, { targetFormat: "woff2" }));
+  }
+  writeFileSync(known, JSON.stringify({ ...before, ...now }));
+}
+
 async function assets(css, pages) {
   const icons = [...css.matchAll(/[\ue000-\uf8ff]|\\(f[0-9a-f]{3})/g)]
     .map(([char, code]) => code ? String.fromCodePoint(parseInt(code, 16)) : char).join("");
-  const font = await subsetFont(readFileSync(job.icons), icons, { targetFormat: "woff2" });
-  write(join(job.out, "icons.woff2"), font);
   const held = signs(pages, readFileSync(join(KATEX, "katex.css"), "utf8"), Parser);
   for (const name of PRELOADED) held.set(name, new Set([...held.get(name) ?? [], ...LIVE]));
+  const fonts = [["icons.woff2", job.icons, icons]];
   for (const [name, of] of held) {
     const file = `fonts/${name}.woff2`; // or else a browser slants or thickens the regular one
-    if (existsSync(join(KATEX, file))) write(join(job.out, file), await subsetFont(readFileSync(join(KATEX, file)), [...of].join(""), { targetFormat: "woff2" }));
+    if (existsSync(join(KATEX, file))) fonts.push([file, join(KATEX, file), [...of].sort().join("")]);
   }
+  await subset(fonts);
   css = css.replace(FACE, (face, name) => held.has(name) ? face : "");
   const iconFace = '@font-face{font-family:"Font Awesome 6 Free";font-weight:900;font-display:block;src:url(icons.woff2)}';
   write(join(job.out, "book.css"), minified([iconFace, css].join("\n"), "book.css"));
