@@ -5,8 +5,8 @@ from typing import Any
 
 from pybtex.plugin import register_plugin as register_with_pybtex
 from pybtex.style.formatting.plain import Style as Plain
+from pybtex.style.template import FieldIsMissing, href, join, node, sentence
 from pybtex.style.template import field as of_entry
-from pybtex.style.template import href, names, sentence
 from sphinxcontrib.bibtex.plugin import register_plugin
 from sphinxcontrib.bibtex.style.referencing import PersonStyle
 from sphinxcontrib.bibtex.style.referencing.label import LabelReferenceStyle
@@ -14,12 +14,26 @@ from sphinxcontrib.bibtex.style.referencing.label import LabelReferenceStyle
 BETWEEN: dict[str, Any] = {"sep": ", ", "sep2": " & ", "last_sep": " & "}
 
 
+@node
+def people(_children: Any, context: Any, role: str) -> Any:
+    """The names of an entry; BibTeX's "others" are "et al.", as in the citations."""
+    style, entry = context["style"], context["entry"]
+    if role not in entry.persons:
+        raise FieldIsMissing(role, entry)
+    persons = entry.persons[role]
+    named = [person for person in persons if str(person) != "others"]
+    told = [style.format_name(person, style.abbreviate_names) for person in named]
+    if named != persons:
+        return join(sep=", ")[[*told, "et al."]].format_data(context)
+    return join(**BETWEEN)[told].format_data(context)
+
+
 class Works(Plain):
     """The list of works: pybtex's plain style, without "and" and "URL:"."""
 
     def format_names(self, role: str, as_sentence: bool = True) -> Any:
-        people = names(role, **BETWEEN)
-        return sentence[people] if as_sentence else people
+        told = people(role)
+        return sentence[told] if as_sentence else told
 
     def format_url(self, entry: Any) -> Any:
         url = of_entry("url", raw=True)
