@@ -5,7 +5,7 @@ No student's code runs here: the inputs are drawn again from the seed.
 
 import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,6 +21,7 @@ from normkit.tutor.observing import Observation, Result, one_thread, run_probe
 from normkit.tutor.tasks import Probe, Task, find
 from normkit.tutor.troubles import kind
 
+MANY = 4  # results are tried in all orders
 SMALL = 8  # an array of so many numbers is shown whole
 
 
@@ -41,8 +42,9 @@ class Verdict:
 
     program: the right program whose mistakes these are. alone: the mistakes that explain one
     result each, where none explain all. right: the results that are right on all probes. missing:
-    those that are None. changed: the inputs that were changed in place. seen: what was observed on
-    the probe of the difference. unlike: whether the mistakes raise another exception there.
+    those that are None. order: for each result, which came in its place. changed: the inputs that
+    were changed in place. seen: what was observed on the probe of the difference. unlike: whether
+    the mistakes raise another exception there.
     """
 
     task: Task
@@ -53,6 +55,7 @@ class Verdict:
     alone: Mapping[str, tuple[Mistake, ...]] = field(default_factory=dict)
     right: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    order: Mapping[str, str] = field(default_factory=dict)
     changed: tuple[str, ...] = ()
     seen: Result = field(default_factory=Result)
     unlike: bool = False
@@ -311,9 +314,28 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
     verdict = verdict if several else replace(verdict, right=())
     if verdict.first.what == "error":  # which says more than any mistake about other results
         return verdict
+    if order := _order(case):
+        return replace(verdict, order=order, right=())
     if changed := _changed(case):  # whatever else is wrong may come of that
         return replace(verdict, changed=changed if verdict.first.what != "modified" else ())
     return _each_alone(verdict, case) if several else verdict
+
+
+def _order(case: Case) -> dict[str, str]:
+    """For each result, which came in its place: if all are right, but in another order."""
+    every = [result.values.keys() for result in (*case.seen, *case.right)]
+    if not 1 < len(case.names) <= MANY or any(keys != {*case.names} for keys in every):
+        return {}
+    orders = (dict(zip(case.names, of, strict=True)) for of in itertools.permutations(case.names))
+    return next((order for order in orders if _is_order(case, order)), {})
+
+
+def _is_order(case: Case, order: Mapping[str, str]) -> bool:
+    return all(
+        distance(seen.values[name], right.values[came]) <= probe.tolerance
+        for probe, seen, right in zip(case.probes, case.seen, case.right, strict=True)
+        for name, came in order.items()
+    )
 
 
 def _changed(case: Case, but: Container[str] = ()) -> tuple[str, ...]:
@@ -404,21 +426,33 @@ def _each_alone(verdict: Verdict, case: Case) -> Verdict:
     that there is to see: one of them fits easily.
     """
     alone = {}
-    for name in case.names:
-        if name not in (*verdict.right, *verdict.missing) and _came(name, case):
-            part, every = case.only([name]), trials(case.task, case.seed)
+    for names in _together_by_call(case.names):
+        wrong = [name for name in names if name not in (*verdict.right, *verdict.missing)]
+        if wrong and all(_came(name, case) for name in names):
+            part, every = case.only(names), trials(case.task, case.seed)
+            truth = all(_is_truth(name, case) for name in names)
             able = {
                 trial.mistakes: trial
                 for trial in every
-                if trial.explains(part, {name})
+                if trial.explains(part, {*names})
                 and trial.spares(verdict.right)
-                and (not _is_truth(name, case) or trial.agrees_on(case, trial.wrong))
+                and (not truth or trial.agrees_on(case, trial.wrong))
             }
             if len(able) == 1 and part.wrong:
-                ((alone[name], trial),) = able.items()
+                ((found, trial),) = able.items()
+                alone |= dict.fromkeys(wrong, found)
                 verdict = replace(verdict, program=trial.program)
     made = tuple(dict.fromkeys(mistake for some in alone.values() for mistake in some))
     return replace(verdict, alone=alone, mistakes=made) if made else verdict
+
+
+def _together_by_call(names: Iterable[str]) -> list[list[str]]:
+    """The results one by one, but what one function returned for several inputs together."""
+    groups = defaultdict[str, list[str]](list)
+    for name in names:
+        called = re.fullmatch(r"(\w+)\(.*\)", name)
+        groups[called[1] if called else name].append(name)
+    return list(groups.values())
 
 
 def _is_truth(name: str, case: Case) -> bool:

@@ -30,6 +30,7 @@ SENTENCES = {
     ),
     "modified": MODIFIED,
 }
+ORDER = N_("The results are right, but in another order: {came}. Expected: {expected}.")
 MISSING = N_("None instead of a result: {names}. It is not written yet, or not returned.")
 MISSING_GRADIENT = N_(
     "None instead of a result: {names}. It is not written yet, or not returned; or, if it is a "
@@ -114,6 +115,9 @@ def _advice(verdict: Verdict, _: Translate) -> list[str]:
     if verdict.alone:
         return _advice_alone(verdict, _)
     messages = [_(mistake.message) for mistake in verdict.mistakes]
+    if verdict.order:
+        came, expected = ", ".join(verdict.order.values()), ", ".join(verdict.order)
+        messages.append(_(ORDER).format(came=came, expected=expected))
     if verdict.changed:
         messages.append(_(MODIFIED).format(name=", ".join(verdict.changed)))
     if len(messages) > 1:
