@@ -237,8 +237,11 @@ class Trial:
         """
         if not all(self._explains(case, i, names) for i in range(len(self.probes))):
             return False
-        returned = any(result.values for result in case.seen)
-        return returned or all(self.raises_like(case, i) for i in range(len(self.probes)))
+        return any(result.values for result in case.seen) or self.all_raise_like(case)
+
+    def all_raise_like(self, case: Case) -> bool:
+        """Whether the exceptions are those that were seen, names and shapes aside."""
+        return all(self.raises_like(case, i) for i in range(len(self.probes)))
 
     def raises_like(self, case: Case, number: int) -> bool:
         """Whether the exception on a probe is the one that was seen, names and shapes aside."""
@@ -300,8 +303,11 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
     verdict = replace(verdict, right=fine, missing=missing)
     if missing and any(result.error for result in case.seen):  # what comes of nothing
         return replace(verdict, difference=Difference("missing", case.probes[0]))
-    if trial := _explaining(case):
+    order = _order(case)
+    if trial := _explaining(case, several=not order):
         return _told(replace(verdict, right=(), missing=()), trial, case)
+    if order:
+        return replace(verdict, right=(), order=order)
     if missing:
         written = set(case.names) - set(missing)
         rest = case.only(written)
@@ -314,8 +320,6 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
     verdict = verdict if several else replace(verdict, right=())
     if verdict.first.what == "error":  # which says more than any mistake about other results
         return verdict
-    if order := _order(case):
-        return replace(verdict, order=order, right=())
     if changed := _changed(case):  # whatever else is wrong may come of that
         return replace(verdict, changed=changed if verdict.first.what != "modified" else ())
     return _each_alone(verdict, case) if several else verdict
@@ -361,18 +365,19 @@ def _is_none(name: str, case: Case) -> bool:
     return bool(kinds) and all(kind == "NoneType" != wanted for kind, wanted in kinds)
 
 
-def _explaining(case: Case, names: set[str] | None = None) -> Trial | None:
+def _explaining(case: Case, names: set[str] | None = None, several: bool = True) -> Trial | None:
     """The mistake that returns on all probes what was seen; failing that, several together."""
     every = trials(case.task, case.seed)
     if found := next((trial for trial in every if trial.explains(case, names)), None):
         return found
-    return _together(case, every, names) if case.task.at_once > 1 else None
+    return _together(case, every, names) if several and case.task.at_once > 1 else None
 
 
 def _together(case: Case, every: list[Trial], names: set[str] | None) -> Trial | None:
     """Two mistakes that return what was seen, or as many as do not depend on each other.
 
     Only those are tried of which each is wrong somewhere, and one wherever a result is wrong.
+    Exceptions must be those that were seen: after its first value, one is as good as another.
     """
     able = [trial for trial in every if trial.wrong & case.wrong]
     able.sort(key=lambda trial: trial.number_explained(case, names), reverse=True)
@@ -385,7 +390,8 @@ def _together(case: Case, every: list[Trial], names: set[str] | None) -> Trial |
     for of in likely[: case.task.pairs]:
         with suppress(ValueError):  # they rewrite the same words
             both = _both(sorted(of, key=every.index), case.seed)
-            if both.explains(case, names) and (returned or both.raises(case)):
+            raises = both.all_raise_like(case) if returned else both.raises(case)
+            if raises and both.explains(case, names):
                 return both
     return None
 
@@ -461,9 +467,14 @@ def _is_truth(name: str, case: Case) -> bool:
 
 
 def _came(name: str, case: Case) -> bool:
-    """Whether a result was returned on all probes: what an exception has prevented says nothing."""
+    """Whether a result was returned on all probes, as numbers: no exception, and no nan, says what
+    it comes from."""
     pairs = zip(case.seen, case.right, strict=True)
-    return all(name in seen.values for seen, right in pairs if name in right.values)
+    return all(_is_told(seen.values.get(name)) for seen, right in pairs if name in right.values)
+
+
+def _is_told(value: np.ndarray | None) -> bool:
+    return value is not None and not (value.dtype.kind == "f" and np.isnan(value).any())
 
 
 # --- Whether two results agree ----------------------------------------------------------------

@@ -155,12 +155,14 @@ def _evidence(verdict: Verdict, _: Translate) -> list[str]:
     if found.what in NUMBERS:
         numbers = _numbers(_(found.name), found.came, found.expected, _("expected"))
         lines += [line.replace(NEITHER, _(NEITHER)) for line in numbers]
+    if verdict.seen.error and not verdict.mistakes:  # later on the same input
+        lines += _trouble(verdict, _)
     return lines
 
 
 def _trouble(verdict: Verdict, _: Translate) -> list[str]:
     """The student's line that raised, the shapes met there, and what the exception means."""
-    came, seen = verdict.first.came, verdict.seen
+    came, seen = verdict.seen.error, verdict.seen
     raised = RAISED_BY if seen.tested else RAISED_IN if seen.line else RAISED
     lines = _wrap(_(raised).format(came=came))
     lines += [f"  {seen.line}"] if seen.line else []
