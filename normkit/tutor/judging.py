@@ -428,21 +428,21 @@ def _both(of: Sequence[Trial], seed: int) -> Trial:
 def _each_alone(verdict: Verdict, case: Case) -> Verdict:
     """With the mistake that explains a wrong result by itself, for each for which just one does.
 
-    It must leave right what is right; and be seen wherever it is wrong, if True or False is all
-    that there is to see: one of them fits easily.
+    It must leave right what is right; and be seen wherever it makes a truth or a whole number
+    wrong, which fit easily; and a word, such as names and shapes, unless it explains words.
     """
-    alone = {}
+    alone = dict[str, tuple[Mistake, ...]]()
     for names in _together_by_call(case.names):
         wrong = [name for name in names if name not in (*verdict.right, *verdict.missing)]
         if wrong and all(_came(name, case) for name in names):
             part, every = case.only(names), trials(case.task, case.seed)
-            truth = all(_is_truth(name, case) for name in names)
+            facts = _facts(names, case)
             able = {
                 trial.mistakes: trial
                 for trial in every
                 if trial.explains(part, {*names})
                 and trial.spares(verdict.right)
-                and (not truth or trial.agrees_on(case, trial.wrong))
+                and trial.agrees_on(case, (place for place in trial.wrong if place[1] in facts))
             }
             if len(able) == 1 and part.wrong:
                 ((found, trial),) = able.items()
@@ -461,9 +461,12 @@ def _together_by_call(names: Iterable[str]) -> list[list[str]]:
     return list(groups.values())
 
 
-def _is_truth(name: str, case: Case) -> bool:
-    """Whether a result is nothing but True or False."""
-    return {result.kinds.get(name, "bool") for result in case.right} == {"bool"}
+def _facts(names: Iterable[str], case: Case) -> set[str]:
+    """The results that are no real numbers; but no words, where these results are words."""
+    kinds = {name: {r.kinds[name] for r in case.right if name in r.kinds} for name in case.names}
+    words = all(kinds[name] == {"str"} for name in names)
+    plain = {"bool", "int"} | (set() if words else {"str"})
+    return {name for name, of in kinds.items() if of <= plain}
 
 
 def _came(name: str, case: Case) -> bool:
@@ -511,7 +514,7 @@ def _failure(result: Result) -> str:
 
 def _opening(error: str) -> list[str]:
     """The name of an exception, and the first words of what it says."""
-    return re.findall(r"\w+", error)[:4]
+    return re.findall(r"\w+", re.sub("'[^']*'", "", error))[:4]  # without names
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
