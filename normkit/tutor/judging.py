@@ -5,7 +5,7 @@ No student's code runs here: the inputs are drawn again from the seed.
 
 import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,6 +21,7 @@ from normkit.tutor.observing import Observation, Result, one_thread, run_probe
 from normkit.tutor.tasks import Probe, Task, find
 from normkit.tutor.troubles import kind
 
+MANY = 4  # results are tried in all orders
 SMALL = 8  # an array of so many numbers is shown whole
 
 
@@ -41,8 +42,9 @@ class Verdict:
 
     program: the right program whose mistakes these are. alone: the mistakes that explain one
     result each, where none explain all. right: the results that are right on all probes. missing:
-    those that are None. changed: the inputs that were changed in place. seen: what was observed on
-    the probe of the difference. unlike: whether the mistakes raise another exception there.
+    those that are None. order: for each result, which came in its place. changed: the inputs that
+    were changed in place. seen: what was observed on the probe of the difference. unlike: whether
+    the mistakes raise another exception there.
     """
 
     task: Task
@@ -53,6 +55,7 @@ class Verdict:
     alone: Mapping[str, tuple[Mistake, ...]] = field(default_factory=dict)
     right: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    order: Mapping[str, str] = field(default_factory=dict)
     changed: tuple[str, ...] = ()
     seen: Result = field(default_factory=Result)
     unlike: bool = False
@@ -234,8 +237,11 @@ class Trial:
         """
         if not all(self._explains(case, i, names) for i in range(len(self.probes))):
             return False
-        returned = any(result.values for result in case.seen)
-        return returned or all(self.raises_like(case, i) for i in range(len(self.probes)))
+        return any(result.values for result in case.seen) or self.all_raise_like(case)
+
+    def all_raise_like(self, case: Case) -> bool:
+        """Whether the exceptions are those that were seen, names and shapes aside."""
+        return all(self.raises_like(case, i) for i in range(len(self.probes)))
 
     def raises_like(self, case: Case, number: int) -> bool:
         """Whether the exception on a probe is the one that was seen, names and shapes aside."""
@@ -297,8 +303,11 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
     verdict = replace(verdict, right=fine, missing=missing)
     if missing and any(result.error for result in case.seen):  # what comes of nothing
         return replace(verdict, difference=Difference("missing", case.probes[0]))
-    if trial := _explaining(case):
+    order = _order(case)
+    if trial := _explaining(case, several=not order):
         return _told(replace(verdict, right=(), missing=()), trial, case)
+    if order:
+        return replace(verdict, right=(), order=order)
     if missing:
         written = set(case.names) - set(missing)
         rest = case.only(written)
@@ -314,6 +323,23 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
     if changed := _changed(case):  # whatever else is wrong may come of that
         return replace(verdict, changed=changed if verdict.first.what != "modified" else ())
     return _each_alone(verdict, case) if several else verdict
+
+
+def _order(case: Case) -> dict[str, str]:
+    """For each result, which came in its place: if all are right, but in another order."""
+    every = [result.values.keys() for result in (*case.seen, *case.right)]
+    if not 1 < len(case.names) <= MANY or any(keys != {*case.names} for keys in every):
+        return {}
+    orders = (dict(zip(case.names, of, strict=True)) for of in itertools.permutations(case.names))
+    return next((order for order in orders if _is_order(case, order)), {})
+
+
+def _is_order(case: Case, order: Mapping[str, str]) -> bool:
+    return all(
+        distance(seen.values[name], right.values[came]) <= probe.tolerance
+        for probe, seen, right in zip(case.probes, case.seen, case.right, strict=True)
+        for name, came in order.items()
+    )
 
 
 def _changed(case: Case, but: Container[str] = ()) -> tuple[str, ...]:
@@ -339,18 +365,19 @@ def _is_none(name: str, case: Case) -> bool:
     return bool(kinds) and all(kind == "NoneType" != wanted for kind, wanted in kinds)
 
 
-def _explaining(case: Case, names: set[str] | None = None) -> Trial | None:
+def _explaining(case: Case, names: set[str] | None = None, several: bool = True) -> Trial | None:
     """The mistake that returns on all probes what was seen; failing that, several together."""
     every = trials(case.task, case.seed)
     if found := next((trial for trial in every if trial.explains(case, names)), None):
         return found
-    return _together(case, every, names) if case.task.at_once > 1 else None
+    return _together(case, every, names) if several and case.task.at_once > 1 else None
 
 
 def _together(case: Case, every: list[Trial], names: set[str] | None) -> Trial | None:
     """Two mistakes that return what was seen, or as many as do not depend on each other.
 
     Only those are tried of which each is wrong somewhere, and one wherever a result is wrong.
+    Exceptions must be those that were seen: after its first value, one is as good as another.
     """
     able = [trial for trial in every if trial.wrong & case.wrong]
     able.sort(key=lambda trial: trial.number_explained(case, names), reverse=True)
@@ -363,7 +390,8 @@ def _together(case: Case, every: list[Trial], names: set[str] | None) -> Trial |
     for of in likely[: case.task.pairs]:
         with suppress(ValueError):  # they rewrite the same words
             both = _both(sorted(of, key=every.index), case.seed)
-            if both.explains(case, names) and (returned or both.raises(case)):
+            raises = both.all_raise_like(case) if returned else both.raises(case)
+            if raises and both.explains(case, names):
                 return both
     return None
 
@@ -400,36 +428,56 @@ def _both(of: Sequence[Trial], seed: int) -> Trial:
 def _each_alone(verdict: Verdict, case: Case) -> Verdict:
     """With the mistake that explains a wrong result by itself, for each for which just one does.
 
-    It must leave right what is right; and be seen wherever it is wrong, if True or False is all
-    that there is to see: one of them fits easily.
+    It must leave right what is right; and be seen wherever it makes a truth or a whole number
+    wrong, which fit easily; and a word, such as names and shapes, unless it explains words.
     """
-    alone = {}
-    for name in case.names:
-        if name not in (*verdict.right, *verdict.missing) and _came(name, case):
-            part, every = case.only([name]), trials(case.task, case.seed)
+    alone = dict[str, tuple[Mistake, ...]]()
+    for names in _together_by_call(case.names):
+        wrong = [name for name in names if name not in (*verdict.right, *verdict.missing)]
+        if wrong and all(_came(name, case) for name in names):
+            part, every = case.only(names), trials(case.task, case.seed)
+            facts = _facts(names, case)
             able = {
                 trial.mistakes: trial
                 for trial in every
-                if trial.explains(part, {name})
+                if trial.explains(part, {*names})
                 and trial.spares(verdict.right)
-                and (not _is_truth(name, case) or trial.agrees_on(case, trial.wrong))
+                and trial.agrees_on(case, (place for place in trial.wrong if place[1] in facts))
             }
             if len(able) == 1 and part.wrong:
-                ((alone[name], trial),) = able.items()
+                ((found, trial),) = able.items()
+                alone |= dict.fromkeys(wrong, found)
                 verdict = replace(verdict, program=trial.program)
     made = tuple(dict.fromkeys(mistake for some in alone.values() for mistake in some))
     return replace(verdict, alone=alone, mistakes=made) if made else verdict
 
 
-def _is_truth(name: str, case: Case) -> bool:
-    """Whether a result is nothing but True or False."""
-    return {result.kinds.get(name, "bool") for result in case.right} == {"bool"}
+def _together_by_call(names: Iterable[str]) -> list[list[str]]:
+    """The results one by one, but what one function returned for several inputs together."""
+    groups = defaultdict[str, list[str]](list)
+    for name in names:
+        called = re.fullmatch(r"(\w+)\(.*\)", name)
+        groups[called[1] if called else name].append(name)
+    return list(groups.values())
+
+
+def _facts(names: Iterable[str], case: Case) -> set[str]:
+    """The results that are no real numbers; but no words, where these results are words."""
+    kinds = {name: {r.kinds[name] for r in case.right if name in r.kinds} for name in case.names}
+    words = all(kinds[name] == {"str"} for name in names)
+    plain = {"bool", "int"} | (set() if words else {"str"})
+    return {name for name, of in kinds.items() if of <= plain}
 
 
 def _came(name: str, case: Case) -> bool:
-    """Whether a result was returned on all probes: what an exception has prevented says nothing."""
+    """Whether a result was returned on all probes, as numbers: no exception, and no nan, says what
+    it comes from."""
     pairs = zip(case.seen, case.right, strict=True)
-    return all(name in seen.values for seen, right in pairs if name in right.values)
+    return all(_is_told(seen.values.get(name)) for seen, right in pairs if name in right.values)
+
+
+def _is_told(value: np.ndarray | None) -> bool:
+    return value is not None and not (value.dtype.kind == "f" and np.isnan(value).any())
 
 
 # --- Whether two results agree ----------------------------------------------------------------
@@ -466,7 +514,7 @@ def _failure(result: Result) -> str:
 
 def _opening(error: str) -> list[str]:
     """The name of an exception, and the first words of what it says."""
-    return re.findall(r"\w+", error)[:4]
+    return re.findall(r"\w+", re.sub("'[^']*'", "", error))[:4]  # without names
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:

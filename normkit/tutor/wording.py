@@ -30,6 +30,7 @@ SENTENCES = {
     ),
     "modified": MODIFIED,
 }
+ORDER = N_("The results are right, but in another order: {came}. Expected: {expected}.")
 MISSING = N_("None instead of a result: {names}. It is not written yet, or not returned.")
 MISSING_GRADIENT = N_(
     "None instead of a result: {names}. It is not written yet, or not returned; or, if it is a "
@@ -114,6 +115,9 @@ def _advice(verdict: Verdict, _: Translate) -> list[str]:
     if verdict.alone:
         return _advice_alone(verdict, _)
     messages = [_(mistake.message) for mistake in verdict.mistakes]
+    if verdict.order:
+        came, expected = ", ".join(verdict.order.values()), ", ".join(verdict.order)
+        messages.append(_(ORDER).format(came=came, expected=expected))
     if verdict.changed:
         messages.append(_(MODIFIED).format(name=", ".join(verdict.changed)))
     if len(messages) > 1:
@@ -151,12 +155,14 @@ def _evidence(verdict: Verdict, _: Translate) -> list[str]:
     if found.what in NUMBERS:
         numbers = _numbers(_(found.name), found.came, found.expected, _("expected"))
         lines += [line.replace(NEITHER, _(NEITHER)) for line in numbers]
+    if verdict.seen.error and not verdict.mistakes:  # later on the same input
+        lines += _trouble(verdict, _)
     return lines
 
 
 def _trouble(verdict: Verdict, _: Translate) -> list[str]:
     """The student's line that raised, the shapes met there, and what the exception means."""
-    came, seen = verdict.first.came, verdict.seen
+    came, seen = verdict.seen.error, verdict.seen
     raised = RAISED_BY if seen.tested else RAISED_IN if seen.line else RAISED
     lines = _wrap(_(raised).format(came=came))
     lines += [f"  {seen.line}"] if seen.line else []

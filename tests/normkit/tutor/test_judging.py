@@ -197,3 +197,53 @@ def test_the_seed_draws_the_probes():
     assert not judge(observation, "layer_norm/forward", seed=2).passed
     with pytest.raises(ValueError, match="13 probes, but 0 were observed"):
         judge(Observation([]), "layer_norm/forward")
+
+
+@pytest.mark.parametrize("order", [(2, 0, 1), (2, 1, 0)])  # others are known mistakes
+def test_right_results_in_another_order_are_told_as_such(order):
+    names = ("dx", "dgamma", "dbeta")
+
+    def answer(*given, **named):
+        right = RIGHT_BACKWARD(*given, **named)
+        return tuple(right[i] for i in order)
+
+    verdict = judged(answer, "layer_norm/backward")
+    assert tuple(verdict.order.values()) == tuple(names[i] for i in order)
+    assert f"{', '.join(verdict.order.values())}." in " ".join(verdict.explain().split())
+    assert not verdict.mistakes and not verdict.right
+
+
+def test_one_search_is_not_looked_at_input_by_input():
+    """Some of its numbers, or of its truths, fit mistakes that it does not make."""
+
+    def groups_like(norm, group_norm, x):
+        channels = [g for g in range(1, x.shape[1] + 1) if x.shape[1] % g == 0]
+        return min(channels, key=lambda g: np.abs(group_norm(x, g) - norm(x)).max())
+
+    def independent(norm, x):
+        together = norm(x)
+        return all(np.allclose(norm(x[: i + 1])[i], together[i]) for i in range(len(x)))
+
+    for answer, task in ((groups_like, "identities_search"), (independent, "batch_experiment")):
+        verdict = judged(answer, f"group_instance_norm/{task}")
+        assert not verdict.passed and not verdict.alone
+
+
+def test_a_result_of_nan_is_explained_by_no_mistake_alone():
+    def answer(*given, **named):
+        dx, dgamma, dbeta = RIGHT_BACKWARD(*given, **named)
+        return dx + 1, dgamma * np.nan, dbeta
+
+    assert "dgamma" not in judged(answer, "layer_norm/backward").alone
+
+
+def test_an_exception_that_comes_after_a_wrong_result_is_told_too():
+    class Layer(torch.nn.Module):
+        def __init__(self, width, eps=1e-5):
+            super().__init__()
+            self.gain = torch.nn.Parameter(torch.ones(width))
+
+        def forward(self, x):
+            return x @ self.scale
+
+    assert "no attribute 'scale'" in judged(Layer, "layer_norm/layer").explain()
