@@ -5,7 +5,7 @@ space, 5×10⁴, and no Latin full stop behind a displayed equation. Code keeps 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nbformat import NotebookNode
 
@@ -20,15 +20,24 @@ PIECES = re.compile(
     re.S | re.M,
 )
 CELL = re.compile(r"(?<=\|)(\s*\**[-−+]?\d+)\.(\d+)(?=[\s*%\\]*\|)")  # a number alone in a table
+LIST = re.compile(r"(?<=\|)\s*[-−]?\d+(?:\.\d+)?(?:, [-−]?\d+(?:\.\d+)?)+(?=\s*\|)")  # several
 TICK = re.compile(r"(<text\b[^>]*>[^<\d]*\d+)\.(\d+)(?=[^<\d.]*</text>)")
 
-Rule = tuple[str, str]
-NUMBER = r"(?:[-+]?\d[\d.]*|\\[lc]?dots)(?:\\,\\%)?"
+Rule = tuple[str, str | Callable[[re.Match], str]]
+NUMBER = r"(?:[-+]?\d[\d.]*(?:/\d+)?|\\[lc]?dots)(?:\\,\\%)?"
 COMMA = r"\s*,(?:\\[;, ])?\s*"
 VECTOR = rf"(?<![\w}}])({NUMBER}){COMMA}(?={NUMBER}(?:{COMMA}{NUMBER})*\s*(?:[])$|&=]|\\[\\)]))"
+# a shape, such as (1, C, 1, 1), in which letters stand beside numbers
+SHAPE = rf"\((?=[^()]*[A-Z])(?=[^()]*\d)(?:{NUMBER}|[A-Z])(?:{COMMA}(?:{NUMBER}|[A-Z]))+\)"
+
+
+def _apart(shape: re.Match) -> str:
+    return re.sub(COMMA, r"\\;;\\; ", shape[0])
+
+
 # what is replaced in a formula
 FORMULA: dict[str, Sequence[Rule]] = {
-    "fr": ((VECTOR, r"\1\\;;\\; "), (r"(?<=\d)\.(?=\d)", "{,}")),
+    "fr": ((SHAPE, _apart), (VECTOR, r"\1\\;;\\; "), (r"(?<=\d)\.(?=\d)", "{,}")),
     "zh": (
         (r"(?<=\d)\\,\\%", r"\\%"),
         (r"(?<=\d)\s*\\cdot\s*(?=10\^)", r" \\times "),
@@ -55,7 +64,15 @@ def localise(notebook: NotebookNode, language: str) -> None:
 def prose(text: str, language: str) -> str:
     """The formulas and tables of a text, code aside, as a language writes them."""
     text = PIECES.sub(lambda found: _piece(found, language), text)
-    return CELL.sub(POINT[language], text) if language in POINT else text
+    if language not in POINT:
+        return text
+    return LIST.sub(_list, CELL.sub(POINT[language], text))
+
+
+def _list(numbers: re.Match) -> str:
+    """With decimal commas, what stood between the numbers is a semicolon."""
+    told = numbers[0]
+    return told.replace(", ", "\u202f; ").replace(".", ",") if "." in told else told
 
 
 def _piece(found: re.Match, language: str) -> str:
