@@ -1,8 +1,8 @@
 """Watch the normalisation layers of a model while it is trained."""
 
 import json
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf, isfinite, sqrt
 from time import monotonic
 from typing import Any, Literal
@@ -25,8 +25,8 @@ except ModuleNotFoundError as error:
 
 from normkit.watching import report, telling
 from normkit.watching.history import GRADIENT, QUANTITIES, SCALE, VARIANCE, WEIGHT, History
-from normkit.watching.places import Place, followed, per_value
-from normkit.watching.reading import Key, Measured, norm, norms, read, scalars
+from normkit.watching.places import Place, followed
+from normkit.watching.reading import Group, Key, Measured, by_key, norm, norms, read, scalars
 from normkit.watching.signs import Note, Ruins, Silence, Stop, first_broken, notes
 
 FEW = 10  # discarded backward passes that a GradScaler may need to find its scale
@@ -118,7 +118,7 @@ class _Hook:
         if watch.on and isinstance(x, Tensor) and x.is_floating_point():
             place.dtype = x.dtype
             x = x.detach() if place.norm else torch.nan_to_num(x.detach(), 0.0, 0.0, 0.0)
-            watch.pending.append((self.key, norm(x), per_value(x)))
+            watch.pending.append((self.key, norm(x), x.numel()))
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         return _no_hook, ()
@@ -235,17 +235,20 @@ class Watch:
     def _read(self, update: bool, optimizer: Optimizer | None = None) -> None:
         """Bring all that was measured here, keep it, and raise at the first that is not finite."""
         backward = self._backward if update else self._backward[:-1]
-        passes = [(("backward", n, ""), value, 1.0) for n, value in enumerate(backward)]
+        passes = [(("backward", n, ""), value, 1) for n, value in enumerate(backward)]
         measured = [*norms(self._statistics(), inf), *(norms(self._gradients()) if update else ())]
         self._order = tuple(dict.fromkeys(key[1] for key, *_ in self.pending)) or self._order
-        found = read([*scalars([*self.pending, *passes]), *measured])
+        groups = [*scalars([*self.pending, *passes]), *measured]
+        read(groups)
         self.pending.clear()
         del self._backward[: len(passes)]
-        lost = sum(not isfinite(found.pop(key)) for key, *_ in passes)
-        scale = _scale_of(optimizer, found)
-        self._keep(found, scale)
-        if not isfinite(sum(found.values())):
-            self._stop(found, optimizer is not None)
+        lost = sum(int((~np.isfinite(g.values)).sum()) for g in groups if g.what == "backward")
+        groups = [group for group in groups if group.what != "backward"]
+        if getattr(optimizer, "found_inf", None) is not None:  # a GradScaler drives it
+            _forget_overflow(groups)
+        self._keep(groups, _scale_of(optimizer))
+        if not all(np.isfinite(group.values).all() for group in groups):
+            self._stop(by_key(groups), optimizer is not None)
         self.discarded += lost
 
     def _gradients(self) -> Iterator[Measured]:
@@ -256,34 +259,30 @@ class Watch:
             if gamma is None:
                 continue
             gradient = gamma.new_zeros(()) if gamma.grad is None else gamma.grad
-            yield ("gradient", index, ""), gradient, per_value(gamma)
+            yield ("gradient", index, ""), gradient, gamma.numel()
             if weights:
-                yield ("weight", index, ""), gamma, per_value(gamma)
+                yield ("weight", index, ""), gamma, gamma.numel()
 
     def _statistics(self) -> Iterator[Measured]:
         for index, place in enumerate(self.places):
             for name, buffer in place.buffers():
-                yield ("buffer", index, name), buffer, 1.0
+                yield ("buffer", index, name), buffer, 1
 
-    def _keep(self, found: dict[Key, float], scale: float) -> None:
+    def _keep(self, groups: Sequence[Group], scale: float) -> None:
         """Write what was found into the row of this step, the greatest of each."""
-        rows = self._row.tolist()
-        for (what, index, name), value in found.items():
-            if what == "buffer":
-                self._keep_statistics(rows, index, name, found)
-            elif isfinite(value):
-                row, value = rows[ROWS[what]], value / scale if what == "gradient" else value
-                row[index] = value if row[index] != row[index] else max(row[index], value)
-        self._row = np.array(rows)
-
-    def _keep_statistics(
-        self, rows: list[list[float]], index: int, name: str, found: dict[Key, float]
-    ) -> None:
-        variance = found["buffer", index, name]
-        if name == "running_var" and isfinite(variance):
-            rows[VARIANCE][index] = variance
-            mean = found.get(("buffer", index, "running_mean"), 0.0)
-            self._ruins.add(self.steps + 1, index, self.places[index], sqrt(variance), mean)
+        statistics = defaultdict[str, dict[int, float]](dict)
+        for group in groups:
+            if group.what == "buffer":
+                statistics[group.name].update(zip(group.places, group.values.tolist(), strict=True))
+            else:
+                values = group.values / scale if group.what == "gradient" else group.values
+                values = np.where(np.isfinite(values), values, np.nan)
+                np.fmax.at(self._row[ROWS[group.what]], group.places, values)
+        for index, variance in statistics["running_var"].items():
+            if isfinite(variance):
+                self._row[VARIANCE, index] = variance
+                mean = statistics["running_mean"].get(index, 0.0)
+                self._ruins.add(self.steps + 1, index, self.places[index], sqrt(variance), mean)
 
     def _stop(self, found: dict[Key, float], in_time: bool) -> None:
         step = self.steps + 1
@@ -352,15 +351,17 @@ class Watch:
         return report.html(self)
 
 
-def _scale_of(optimizer: Optimizer | None, found: dict[Key, float]) -> float:
-    """What a GradScaler has multiplied gradients by that a fused optimiser is about to undo.
+def _forget_overflow(groups: Iterable[Group]) -> None:
+    """Leave out gradients that are not finite, as a fused optimiser leaves out its update."""
+    for group in groups:
+        if group.what == "gradient":
+            fine = np.isfinite(group.values)
+            group.places = np.array(group.places)[fine].tolist()
+            group.values = group.values[fine]
 
-    Such an optimiser leaves out the update by itself if a gradient is not finite.
-    """
-    if getattr(optimizer, "found_inf", None) is None:
-        return 1.0
-    for key in [key for key, value in found.items() if key[0] == "gradient"]:
-        if not isfinite(found[key]):
-            del found[key]
-    scale = getattr(optimizer, "grad_scale", None)
+
+def _scale_of(optimizer: Optimizer | None) -> float:
+    """What a GradScaler has multiplied gradients by that a fused optimiser is about to undo."""
+    found = getattr(optimizer, "found_inf", None) is not None
+    scale = getattr(optimizer, "grad_scale", None) if found else None
     return 1.0 if scale is None else float(scale)

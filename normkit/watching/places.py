@@ -1,6 +1,5 @@
 """Where `watch` measures: the normalisation layers of a model, and what a reader names beside."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -89,8 +88,3 @@ def is_norm(module: nn.Module) -> bool:
     inside = (p for child in module.children() for p in child.parameters())
     named = "norm" in kind.__name__.lower() or kind.__name__ in BY_NAME
     return named and next(inside, None) is None and not any(map(is_norm, module.children()))
-
-
-def per_value(tensor: Tensor) -> float:
-    """What turns the norm of a tensor into its root mean square."""
-    return 1 / math.sqrt(max(1, tensor.numel()))

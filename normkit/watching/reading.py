@@ -1,16 +1,30 @@
 """From the device to numbers: the norms of many tensors in few calls, one transfer for all."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 Key = tuple[str, int, str]  # what was measured, at which place, of which buffer
-Measured = tuple[Key, Tensor, float]  # a tensor, or its norm, and what makes the norm an RMS
-Group = tuple[list[Key], list[float], Tensor]  # the same for many: their norms in one tensor
+Measured = tuple[Key, Tensor, int]  # a tensor, or its norm, and of how many values it is the RMS
 HALF = (torch.float16, torch.bfloat16)
+
+
+@dataclass(eq=False)
+class Group:
+    """What was measured of one kind: the norms on their device; once read, each as an RMS."""
+
+    what: str
+    name: str
+    places: list[int]
+    sizes: list[int]
+    norms: Tensor
+    values: np.ndarray[Any, np.dtype[np.float64]]
 
 
 def norm(x: Tensor, order: float = 2) -> Tensor:
@@ -18,14 +32,16 @@ def norm(x: Tensor, order: float = 2) -> Tensor:
     return torch.linalg.vector_norm(x, order, dtype=torch.float32 if x.dtype in HALF else None)
 
 
+@torch.no_grad()
 def norms(asked: Iterable[Measured], order: float = 2) -> list[Group]:
     """The norm of each tensor, of those of one shape in one call; of order inf, the greatest."""
     alike = defaultdict[object, list[Measured]](list)
     for one in asked:
-        alike[one[1].device, one[1].dtype, one[1].shape].append(one)
+        (what, _place, name), tensor, _size = one
+        alike[what, name, tensor.device, tensor.dtype, tensor.shape].append(one)
     groups = list[Group]()
     for group in alike.values():
-        tensors = torch.stack([tensor.detach().flatten() for _, tensor, _ in group])
+        tensors = torch.stack([tensor for _, tensor, _ in group]).reshape(len(group), -1)
         if tensors.dtype in HALF:
             tensors = tensors.float()
         groups.append(_group(group, torch.linalg.vector_norm(tensors, order, dim=1)))
@@ -36,26 +52,36 @@ def scalars(measured: Iterable[Measured]) -> list[Group]:
     """Norms that are known, together."""
     alike = defaultdict[object, list[Measured]](list)
     for one in measured:
-        alike[one[1].device, one[1].dtype].append(one)
+        alike[one[0][0], one[1].device, one[1].dtype].append(one)
     return [_group(group, torch.stack([each[1] for each in group])) for group in alike.values()]
 
 
 def _group(group: list[Measured], values: Tensor) -> Group:
-    return [key for key, *_ in group], [factor for *_, factor in group], values
+    (what, _place, name), *_ = group[0]
+    places, sizes = [key[1] for key, *_ in group], [size for *_, size in group]
+    return Group(what, name, places, sizes, values, np.empty(0))
 
 
-def read(groups: Iterable[Group]) -> dict[Key, float]:
-    """The RMS of each key: of several, one that is not finite, else the greatest."""
+def read(groups: Sequence[Group]) -> None:
+    """Bring the norms of all groups here, one transfer for each device."""
     devices = defaultdict[object, list[Group]](list)
     for group in groups:
-        devices[group[2].device].append(group)
-    found = dict[Key, float]()
+        devices[group.norms.device].append(group)
     for together in devices.values():
-        values = torch.cat([group[2] for group in together]).tolist()
-        keys = (key for group in together for key in group[0])
-        factors = (factor for group in together for factor in group[1])
-        for key, value, factor in zip(keys, values, factors, strict=True):
-            rms = factor * value
-            if key not in found or rms > found[key] or not isfinite(rms):
-                found[key] = rms
+        values = torch.cat([group.norms for group in together]).double().cpu().numpy()
+        sizes = np.concatenate([group.sizes for group in together])
+        every = values / np.sqrt(np.maximum(sizes, 1))
+        ends = np.cumsum([len(group.places) for group in together])[:-1]
+        for group, part in zip(together, np.split(every, ends), strict=True):
+            group.values = part
+
+
+def by_key(groups: Iterable[Group]) -> dict[Key, float]:
+    """The RMS of each key: of several, one that is not finite, else the greatest."""
+    found = dict[Key, float]()
+    for group in groups:
+        for place, value in zip(group.places, group.values.tolist(), strict=True):
+            key = group.what, place, group.name
+            if key not in found or value > found[key] or not isfinite(value):
+                found[key] = value
     return found
