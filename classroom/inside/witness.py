@@ -38,11 +38,7 @@ class Witness:
         self.tell, self.told, self.busy = tell, set[str](), False
 
     def __call__(self, event: str, given: tuple[Any, ...]) -> None:
-        if (
-            self.busy
-            or len(self.told) >= MOST
-            or not (event in DIRECT or event in ANYHOW or event == "open")
-        ):
+        if event not in WATCHED or self.busy or len(self.told) >= MOST:
             return
         self.busy = True
         try:
