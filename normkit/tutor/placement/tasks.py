@@ -318,6 +318,19 @@ def _use_init(answer, beta, seed) -> Named:
     yield N_("the dtypes of weights and biases"), ", ".join(sorted(dtypes))
     count = sum(len(list(part.parameters())) for part in (attention, feed_forward))
     yield N_("parameters added"), count > 2 * len(linears)
+    yield N_("whether two matrices are alike"), _alike(weights)
+
+
+def _alike(weights: list) -> bool:
+    """Whether one begins like another, or its transpose does, whatever the factor."""
+    import torch
+
+    count = min(weight.numel() for weight in weights)
+    rows = torch.stack([w.double().flatten()[:count] for w in weights])
+    turned = torch.stack([torch.atleast_2d(w.double()).mT.flatten()[:count] for w in weights])
+    both = torch.corrcoef(torch.cat([rows, turned])).nan_to_num()[: len(weights)]
+    others = torch.arange(len(weights)).repeat(2) != torch.arange(len(weights))[:, None]
+    return bool((both.abs() > 0.9)[others].any())
 
 
 def _misshapen(linear) -> int:
@@ -371,8 +384,15 @@ def _use_gradient(answer, tokens, placement, layers, seed) -> Named:
     tokens = torch.from_numpy(tokens)
     once, again = answer(model, tokens), answer(model, tokens)
     yield N_("the norm of the gradient"), once if once is None else float(once)
-    ratio = None if again is None else float(again) / (float(once) or 1)
-    yield N_("a second measurement over the first"), ratio
+    yield N_("a second measurement over the first"), _ratio(again, once)
+    for parameter in model.parameters():  # as another backward() leaves them
+        parameter.grad = 10 * torch.ones_like(parameter)
+    third = answer(model, tokens)
+    yield N_("a measurement after another backward() over the first"), _ratio(third, once)
+
+
+def _ratio(again: Any, once: Any) -> float | None:
+    return None if again is None else float(again) / (float(once) or 1)
 
 
 def _gradient_probes(rng):

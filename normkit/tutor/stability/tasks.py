@@ -161,6 +161,7 @@ TABLE = np.array([[1.0, 2], [3, 10], [5, 6], [7, 14]])
 DOUBLE = [  # float32 cannot tell them apart; squares of the second pair lose digits in float64
     (N_("two float64 numbers"), np.array([40_000_000.0, 40_000_002])),
     (N_("two float64 numbers"), np.array([1e9, 1e9 + 2])),
+    (N_("two float64 numbers"), np.array([1e12, 1e12 + 2])),  # and these in 80 bits, too
 ]
 DIGITS = Probe(  # float32 holds neither these nor their squares; what it makes of them is exact
     N_("two float64 numbers"), {"x": np.array([-1.0, 1]) * (2**30 + 32)}, tolerance=1e-10
@@ -263,6 +264,15 @@ def _limit_probes(rng) -> list[Probe]:
         ("mean_of_squares", numbers, single, (10, 20)),
         ("mean_of_squares", numbers * 100, double, (5, 15, 20)),  # 4 %; 16 % at 5 + 15 + 20
         ("mean_of_squares", numbers * 100, double, (10, 45)),  # 20 %, whose square is 4 %
+        (
+            "mean_of_squares",
+            numbers - 20,
+            double,
+            (0, 20, 40),
+        ),  # it fails, then does not, then does
+        ("mean_of_squares", numbers / 2 - 0.5, double, (0, 0.5)),  # 0.25 + 0.25: σ, not σ²
+        ("mean_of_squares", numbers / 2 - 0.87, double, (0, 0.87)),  # 0.25 + 0.76: 1
+        ("mean_of_squares", numbers * 2 - 3.46, double, (0, 3.46)),  # 4 + 11.97: 16, σ⁴
         ("negative", numbers, single, (0, 10)),
         ("zero", numbers / 100, single, (0, 1)),
         ("unbiased", numbers * 100, single, (0, 1000)),

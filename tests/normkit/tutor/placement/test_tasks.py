@@ -374,6 +374,11 @@ def init_by_calculate_gain(attention, feed_forward, beta):
     return attention, feed_forward
 
 
+def init_after_one_seed(attention, feed_forward, beta):
+    torch.manual_seed(0)
+    init_by_hand(attention, feed_forward, beta)
+
+
 def gradient_character_by_character(model, tokens):
     model.zero_grad()
     logits = model(tokens[:, :-1]).log_softmax(-1)
@@ -391,16 +396,6 @@ def gradient_on_a_copy(model, tokens):
     predicted = torch.movedim(model(tokens.narrow(1, 0, tokens.shape[1] - 1)), -1, 1)
     nn.CrossEntropyLoss()(predicted, tokens[:, 1:].contiguous()).backward()
     return torch.linalg.matrix_norm(model.blocks[-1].branch.get_parameter("down.weight").grad)
-
-
-def gradient_cleared_afterwards(model, tokens):
-    logits = model(tokens[:, :-1])
-    functional.cross_entropy(
-        logits.reshape(-1, logits.size(-1)), tokens[:, 1:].reshape(-1)
-    ).backward()
-    norm = math.sqrt(sum(float(g) ** 2 for g in model.blocks[-1].branch.down.weight.grad.flatten()))
-    torch.optim.SGD(model.parameters(), lr=0.1).zero_grad()
-    return norm
 
 
 def gradient_by_one_hot(model, tokens):
@@ -451,8 +446,8 @@ RIGHT = [
     ("init", init_by_calculate_gain),
     ("gradient", gradient_character_by_character),
     ("gradient", gradient_on_a_copy),
-    ("gradient", gradient_cleared_afterwards),
     ("gradient", gradient_by_one_hot),
+    ("init", init_after_one_seed),
 ]
 
 
@@ -603,6 +598,27 @@ def peri_norms_side_by_side(x, attention, feed_forward, norms):
 # --- Wrong answers: the second sub-layer, and pairs of mistakes -------------------------------
 
 
+def post_with_norms_at_the_end(x, attention, feed_forward, norms):
+    u = x + attention(x)
+    return norms[1](norms[0](u + feed_forward(u)))
+
+
+def post_adding_the_sum(x, attention, feed_forward, norms):
+    for norm, branch in zip(norms, (attention, feed_forward), strict=True):
+        x = x + norm(x + branch(x))
+    return x
+
+
+def post_with_x_in_both_sums(x, attention, feed_forward, norms):
+    u = norms[0](x + attention(x))
+    return norms[1](x + u + feed_forward(u))
+
+
+def post_reading_the_sum(x, attention, feed_forward, norms):
+    s = x + attention(x)
+    return norms[1](norms[0](s) + feed_forward(s))
+
+
 def pre_ending(end):
     """A pre-norm block whose second line is `end`."""
 
@@ -639,6 +655,14 @@ def around_the_sum(u, feed_forward, norms):
 
 def on_the_branch(u, feed_forward, norms):
     return u + norms[1](feed_forward(u))
+
+
+def beside_the_norm(u, feed_forward, norms):
+    return norms[-1](u) + feed_forward(u)
+
+
+def sum_with_its_norm(u, feed_forward, norms):
+    return u + norms[-1](u + feed_forward(u))
 
 
 def without_stream(u, feed_forward, norms):
@@ -849,6 +873,20 @@ class FirstBlockReturned(LoopOverModules):
             return part(x)
 
 
+class FirstNormalisedBlockReturned(ReturnedInTheLoop):
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x)
+            if self.last is not None:
+                return self.last(x)
+        return x
+
+
+class BlocksNotCalled(LoopOverModules):
+    def forward(self, x):
+        return x if self.last is None else self.last(x)
+
+
 def in_the_order(of):
     """A model that calls the blocks that `of` leaves of the list."""
 
@@ -896,6 +934,8 @@ MODELS = [
     (in_the_order(lambda of: of[1:]), "blocks_left_out"),
     (in_the_order(lambda of: of[:-1]), "blocks_left_out"),
     (in_the_order(lambda of: of[::-1]), "blocks_left_out"),
+    (FirstNormalisedBlockReturned, "returned_in_the_loop"),
+    (BlocksNotCalled, "result_dropped"),
     (NormNotCalled, "final_norm_not_called"),
     (NormAfterEach, "norm_after_every_block"),
     (as_if(peri="post"), "peri_forgotten"),
@@ -1070,7 +1110,26 @@ def beta_without_brackets(n, m):
     return {"encoder" if n else "decoder": (alone(n + m)[0], (8 * (n + m)) ** -1 / 4)}
 
 
+def from_the_other(alpha, beta):
+    """Constants with other factors in front of N, those of the encoder aside."""
+    return constants(
+        lambda n: ((2 * alpha * n) ** 0.25, (8 * beta * n) ** -0.25),
+        encoder,
+        lambda n, m: ((3 * alpha * m) ** 0.25, (12 * beta * m) ** -0.25),
+    )
+
+
 CONSTANTS = [
+    (from_the_other(4, 1), "alpha_from_the_numbers_of_beta"),
+    (from_the_other(4, 1 / 4), "two_and_eight_exchanged"),
+    (
+        constants(alone, encoder, lambda n, m: ((12 * m) ** 0.25, (3 * m) ** -0.25)),
+        "two_and_eight_exchanged",
+    ),
+    (
+        constants(lambda n: ((8 * n) ** 0.25, (8 * n) ** -0.25), encoder, decoder),
+        "alpha_from_the_numbers_of_beta",
+    ),
     (
         of_both(lambda n, m: (n**4 * m) ** (1 / 16), lambda n, m: encoder(n, m)[1]),
         "encoder_factors_forgotten",
@@ -1217,7 +1276,66 @@ def gains(names):
     return answer
 
 
+def in_another_way(change):
+    """Those with the gain 1 drawn as asked for, the others so."""
+    return drawn(lambda linear, gain: (xavier if gain == 1 else change)(linear, gain))
+
+
+def by_kaiming(linear, gain):
+    nn.init.kaiming_normal_(linear.weight)
+    linear.weight.data *= gain
+
+
+def after_a_seed(linear, gain):
+    torch.manual_seed(7)
+    xavier(linear, gain)
+
+
+def but(*left):
+    """All weights but these are drawn, and all biases are zeros."""
+
+    def answer(attention, feed_forward, beta):
+        drawn(xavier, [name for name in LINEARS if name not in left])(attention, feed_forward, beta)
+        for linear in (*attention.children(), *feed_forward.children()):
+            if isinstance(linear, nn.Linear):
+                nn.init.zeros_(linear.bias)
+
+    return answer
+
+
+def copied(attention, feed_forward, beta):
+    init_by_xavier(attention, feed_forward, beta)
+    attention.k.weight.data.copy_(attention.q.weight)
+
+
+def transposed_and_scaled(attention, feed_forward, beta):
+    init_by_xavier(attention, feed_forward, beta)
+    feed_forward.down.weight.data = -feed_forward.up.weight.data.mT.clone()
+
+
+def as_torch_does(linear, gain):
+    nn.init.kaiming_uniform_(linear.weight, a=5**0.5)
+
+
+LEFT = "scaled_left_as_made"
 INITS = [
+    (but("v", "out", "up", "down"), LEFT),
+    (drawn(xavier, ("q", "k")), LEFT),
+    (in_another_way(lambda linear, gain: xavier(copy.deepcopy(linear), gain)), LEFT),
+    (in_another_way(as_torch_does), LEFT),
+    (but("q"), "queries_untouched"),
+    (but("k"), "queries_untouched"),
+    *((but(name), "layer_untouched") for name in ("v", "out", "up", "down")),
+    (but("v", "out"), "layer_untouched"),
+    (but("up", "down"), "attention_untouched"),
+    (but("q", "k", "v", "out"), "attention_untouched"),
+    (copied, "matrices_alike"),
+    (transposed_and_scaled, "matrices_alike"),
+    (drawn(after_a_seed), "matrices_alike"),
+    (in_another_way(by_kaiming), "kaiming_instead"),
+    (in_another_way(lambda linear, gain: spread(linear, gain)), "gain_as_std"),
+    (in_another_way(lambda linear, gain: xavier(linear, 1 / gain)), "gain_inverted"),
+    (drawn(xavier, bias=nn.init.ones_), "biases_of_one"),
     (drawn(lambda linear, gain: xavier(linear, 1)), "beta_without_effect"),
     (drawn(lambda linear, gain: nn.init.normal_(linear.weight, gain)), "gain_as_mean"),
     (drawn(lambda linear, gain: nn.init.normal_(linear.weight, 0, gain)), "gain_as_std"),
@@ -1373,7 +1491,31 @@ def by_nll_of_probabilities(model, tokens):
     return gradient_of(model).norm()
 
 
+def cleared_afterwards(model, tokens):
+    logits = model(tokens[:, :-1])
+    functional.cross_entropy(
+        logits.reshape(-1, logits.size(-1)), tokens[:, 1:].reshape(-1)
+    ).backward()
+    norm = math.sqrt(sum(float(g) ** 2 for g in model.blocks[-1].branch.down.weight.grad.flatten()))
+    torch.optim.SGD(model.parameters(), lr=0.1).zero_grad()
+    return norm
+
+
+def by_nll_of_logits(model, tokens):
+    model.zero_grad()
+    functional.nll_loss(turned(model, tokens), following(tokens)).backward()
+    return gradient_of(model).norm()
+
+
+def one_character_left_out(model, tokens):
+    return turned(model, tokens[:, :-1])
+
+
 GRADIENTS = [
+    (cleared_afterwards, "cleared_afterwards_alone"),
+    (measured(one_character_left_out, lambda t: t[:, 1:-1]), "one_character_too_few"),
+    (measured(turned, following, lambda m: gradient_of(m).std()), "standard_deviation"),
+    (by_nll_of_logits, "logits_for_logarithms"),
     (measured(lambda m, t: m(t[:, 1:]).mT, lambda t: t[:, :-1]), "shifted_backwards"),
     (measured(lambda m, t: predictions(m, t)[:, -1], lambda t: t[:, -1]), "last_prediction_alone"),
     (measured(reshaped, following), "logits_reshaped"),
@@ -1461,6 +1603,12 @@ WRONG = [
     ("pre", pre_with_last_norm_first, "norms_exchanged"),
     ("post", post_ending(without_norm), "norm_forgotten_in_second"),
     ("post", post_ending(on_the_branch), "output_in_second"),
+    ("post", post_ending(beside_the_norm), "norm_on_the_stream"),
+    ("post", post_ending(sum_with_its_norm), "sum_added_again"),
+    ("post", post_with_norms_at_the_end, "norms_at_the_end"),
+    ("post", post_adding_the_sum, "sum_added_again"),
+    ("post", post_with_x_in_both_sums, "input_added_again"),
+    ("post", post_reading_the_sum, "sum_read_before_its_norm"),
     ("post", post_with_last_norm_first, "norms_exchanged"),
     ("deep", deep_reading_a_scaled_stream_at_last, "scaled_stream_read_in_second"),
     ("deep", deep_without_the_last_norm, "norm_forgotten_in_second"),

@@ -30,7 +30,7 @@ def test_numbers_of_the_two_passes():
     assert found["not_divided"] == 20 and found["absolute_deviations"] == 2
     assert found["mean_of_squares"] == found["about_the_first_value"] == 14
     assert found["deviations_not_squared"] == 0 and found["divided_by_n_plus_1"] == 4
-    assert found["only_the_mean_squared"] == -6
+    assert found["only_the_mean_squared"] == -6 and found["mean_subtracted_twice"] == -4
     assert abs(found["divided_by_n_minus_1"] - 6.67) < 0.005
 
 
@@ -57,7 +57,9 @@ def test_numbers_of_half_precision():
         x = np.tile(np.array([1998, 2002], dtype=np.float16), 32)
         assert np.isinf(x.sum()) and not np.isfinite(np.var(x)) and np.mean(x) == 2000
     x = np.array([2048, 2050], dtype=np.float16)
-    assert right("half_precision")(x) == 1 and wrong("half_precision")["mean_in_half"](x) == 2
+    found = wrong("half_precision")
+    assert right("half_precision")(x) == 1
+    assert found["mean_in_half"](x) == found["float32_after_the_mean"](x) == 2
     assert np.spacing(np.float16(2048)) == 2
     x = np.array([1000, 1049, 1049], dtype=np.float16)
     error = wrong("half_precision")["deviations_in_half"](x) / right("half_precision")(x) - 1
@@ -109,6 +111,7 @@ def test_numbers_of_merging():
     assert found["means_averaged"][1] == 3 and found["weights_swapped"][1] == 2
     assert found["between_forgotten"][2] == 8 and found["between_not_divided"][2] == 56
     assert found["mean_not_divided"][1] == 16 and found["between_unweighted"][2] - 8 == 16
+    assert found["step_of_one_value"][1] == 2 and found["between_squared"][2] - 8 == 9
     assert found["means_added"][1] == 6 and found["delta_from_the_new_mean"][2] == 8.75
 
 

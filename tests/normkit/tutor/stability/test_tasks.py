@@ -871,7 +871,128 @@ def eps_beside_n(eps):
     return answer
 
 
+def starting_with_the_first(x):
+    """The mean starts with x[0], but n with 0."""
+    n, mean, m2 = 0, x[0], 0.0
+    for value in x[1:]:
+        n += 1
+        before = value - mean
+        mean = mean + before / n
+        m2 = m2 + before * (value - mean)
+    return n, mean, m2
+
+
+def old_changed_too(x):
+    """Arrays alone: of numbers, += makes new ones."""
+    n, mean, m2 = 0, 0.0, 0.0
+    for value in x:
+        n, old = n + 1, mean
+        mean += (value - mean) / n
+        m2 += (value - old) * (value - mean)
+    return n, mean, m2
+
+
+def halved_again_and_again(variance, numbers, offsets):
+    low, high = 0, len(offsets)
+    while low < high:
+        middle = (low + high) // 2
+        x = numbers + offsets[middle]
+        low, high = (low, middle) if off(variance(x), x, None) else (middle + 1, high)
+    return offsets[low] if low < len(offsets) else np.inf
+
+
+def multiplied(variance, numbers, offsets):
+    for offset in offsets:
+        if off(variance(numbers * offset), numbers * offset, None):
+            return offset
+    return np.inf
+
+
+def largest_success(variance, numbers, offsets):
+    for offset in offsets[::-1]:
+        if not off(variance(numbers + offset), numbers + offset, None):
+            return offset
+    return np.inf
+
+
+def else_returned(end):
+    """What comes where the variance is right at all offsets."""
+
+    def answer(*given):
+        found = all_at_once(*given)
+        return end if found == np.inf else found
+
+    return answer
+
+
+def variance_of(x):
+    return x.astype(float).var()
+
+
+def meant(x, mean):
+    """The mean of the squared distances from this, in the dtype that they have."""
+    return ((x - mean) ** 2).mean(axis=0)
+
+
 OTHERWISE = [
+    *(
+        ("stability/half", "float32_after_the_mean", answer)
+        for answer in (
+            lambda x: meant(np.float32(x), x.mean(axis=0)),
+            lambda x: meant(np.float32(x), np.float32(x.mean(axis=0))),
+        )
+    ),
+    ("stability/half", "deviations_in_float32", lambda x: np.float32(two_passes(x))),
+    ("stability/half", "result_in_half", lambda x: two_passes(x).astype(np.float16)),
+    (
+        "stability/half",
+        "all_in_half",
+        lambda x: ((x - (x / len(x)).sum(axis=0)) ** 2 / len(x)).sum(axis=0),
+    ),
+    (
+        "stability/two_pass",
+        "divided_by_last_length",
+        lambda x: ((x - x.sum(axis=0) / x.shape[-1]) ** 2).sum(axis=0) / x.shape[-1],
+    ),
+    (
+        "stability/two_pass",
+        "mean_subtracted_twice",
+        lambda x: two_passes(x) - x.mean(axis=0) ** 2,
+    ),
+    ("stability/welford", "new_mean_twice", old_changed_too),
+    ("stability/welford", "first_value_not_counted", starting_with_the_first),
+    (
+        "stability/merge",
+        "step_of_one_value",
+        merging(lambda a, b, n: a.mean + (b.mean - a.mean) / n, right_m2),
+    ),
+    (
+        "stability/merge",
+        "step_rounded_down",
+        merging(lambda a, b, n: a.mean + (b.mean - a.mean) * b.n // n, right_m2),
+    ),
+    (
+        "stability/merge",
+        "between_squared",
+        merging(right_mean, lambda a, b, n: a.m2 + b.m2 + ((b.mean - a.mean) * a.n * b.n / n) ** 2),
+    ),
+    ("stability/limit", "failures_thought_to_last", halved_again_and_again),
+    ("stability/limit", "last_success", largest_success),
+    *(("stability/limit", "inf_forgotten", else_returned(end)) for end in (0, np.nan)),
+    (
+        "stability/limit",
+        "last_success",
+        lambda variance, numbers, offsets: last_success(variance, numbers, offsets, good=0),
+    ),
+    (
+        "stability/limit",
+        "limit_of_isclose",
+        searching(lambda found, x, _: not np.isclose(found, variance_of(x))),
+    ),
+    ("stability/limit", "right_is_one", compared_with(lambda x: 1)),
+    ("stability/limit", "right_is_a_deviation", compared_with(lambda x: x.astype(float).std())),
+    ("stability/limit", "right_squared", compared_with(lambda x: variance_of(x) ** 2)),
+    ("stability/limit", "offset_multiplied", multiplied),
     ("stability/two_pass", "first_square_alone", returned_in_the_loop_over_squares),
     ("stability/two_pass", "divided_rounding_down", in_integers),
     ("stability/half", "bytes_read_anew", as_other_numbers),
@@ -929,6 +1050,14 @@ def test_a_mistake_written_otherwise_is_named(task, name, answer):
 )
 def test_what_is_not_known_is_not_named(failed):
     assert not named(searching(failed), "stability/limit")
+
+
+def test_one_pass_fails_in_80_bits_too():
+    def answer(x):
+        x = x.astype(np.longdouble)
+        return (np.mean(x * x, axis=0) - np.mean(x, axis=0) ** 2).astype(float)
+
+    assert np.finfo(np.longdouble).nmant > 64 or not judged(answer, "stability/two_pass").passed
 
 
 def test_nothing_is_near_infinity():
