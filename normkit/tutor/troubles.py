@@ -22,10 +22,31 @@ SHAPE = N_(
     "An index is too large: .shape has an entry for each axis, counted from 0, and here there are "
     "fewer axes than that."
 )
+INIT_ARGUMENT = N_(
+    "__init__ of {0} has no argument {1}: look at its first line; or perhaps its own name is "
+    "misspelt (two underscores on each side)."
+)
+INIT_NONE = N_(
+    "__init__ of {0} takes no argument but self: look at its first line; or perhaps its own name "
+    "is misspelt (two underscores on each side)."
+)
+SUPER = N_("super().__init__() takes no arguments here.")
+NO_INIT = N_(
+    "The class {0} has no __init__: perhaps that is misspelt (two underscores on each side), or "
+    "indented so that it belongs to another method."
+)
+MADE_FIRST = N_(
+    "torch.nn.{0} is the class of a layer: torch.nn.{0}() makes one, which is then called with the "
+    "tensor."
+)
 HOLDER = N_("A {0} only holds layers and cannot be called: call each of its layers in a loop.")
 FORWARD = N_(
     "The layer {0} has no forward: that is misspelt, or indented so that it belongs to another "
     "method."
+)
+INHERITED = N_(
+    "torch.nn.Module has no forward that super() could call: what the layer computes stands in its "
+    "own forward."
 )
 PARAMETER = N_(
     "A parameter can only be replaced by another: wrap the tensor in torch.nn.Parameter, or change "
@@ -33,6 +54,15 @@ PARAMETER = N_(
 )
 LAYER = N_("A layer of PyTorch is needed here, but this is of type {0}.")
 WRAPPED = N_("register_parameter takes a parameter: wrap the tensor in torch.nn.Parameter(...).")
+BUFFER = N_("A buffer is a tensor, and this is of type {0}: make it one, as in torch.tensor(0).")
+BUFFER_NAME = N_("register_buffer takes the name first, in quotes, and then the tensor.")
+TWICE = N_(
+    "The layer already has an attribute {0}. register_buffer and register_parameter make it "
+    "themselves: self.{0} = ... must not stand above them."
+)
+NO_MODULE = N_(
+    "{0} has no {1}, which every layer of PyTorch has: its class must inherit from torch.nn.Module."
+)
 MADE_OF = N_(
     "torch.nn.Parameter takes a tensor, and this is of type {0}: make it one, as in "
     "torch.tensor([0.5])."
@@ -48,7 +78,14 @@ LIST = N_(
     "This is of type {0}, which has no {1}. If you meant what arrays and tensors have: make it an "
     "array first."
 )
-SEQUENCE = N_("A list cannot be multiplied by such a number: make it an array first.")
+APPENDING = N_(
+    "{1} belongs to lists, and this is of type {0}: start from an empty list, [], or write into "
+    "the array by index, as in y[i] = ..."
+)
+SEQUENCE = N_(
+    "A list times n stands n times in a row, and n must be an integer (// instead of /). To "
+    "multiply its entries, make it an array first."
+)
 NOTHING = N_(
     "A value is None here. A function without return gives None, and .get of a dictionary for an "
     "unknown key; .grad is None before backward() and after zero_grad()."
@@ -58,6 +95,10 @@ NAME = N_(
     "belongs to another function."
 )
 MEANT = N_("The name {0} is not known here: perhaps {1} is meant.")
+SELF = N_(
+    "self is known only in a method of a class, as its first argument; a function works with what "
+    "it is given."
+)
 UNSET = N_("The variable {0} is used before anything is assigned to it, or only in another branch.")
 HEAD = N_(
     "The function is called with other arguments than it takes. Keep its first line as the "
@@ -77,8 +118,18 @@ RECORDED = N_(
 )
 SLICE = N_("The ends of a slice must be integers: math.ceil gives an int, np.ceil a float.")
 AXES = N_("An axis is a number, or a tuple of numbers: tuple(...) makes one of a {0}.")
+AXES_INSIDE = N_(
+    "A {0} stands where one axis is needed: inside a tuple of axes, * unpacks it, as in "
+    "(0, *range(2, x.ndim)); or perhaps this function takes one axis only."
+)
+LENGTHS = N_(
+    "A {0} stands where one length is needed: take an entry of it, as in x.shape[-1], or unpack it "
+    "with *, as in (-1, *[1] * n) or x.reshape(*shape, 1)."
+)
+STRING = N_("A string, in quotes, stands where an integer is needed.")
 POWER = N_("In Python a power is written x ** 2; the sign ^ means something else.")
 DATATYPE = N_("This argument is the dtype: say which you mean by its name, as in keepdims={0}.")
+ZEROS = N_("{0} takes the shape as one tuple, as in {0}((2, 3)): what follows it is the dtype.")
 BRACKETS = N_("A function stands where its result is needed: the brackets () are missing.")
 ATTRIBUTES = N_(
     "{0} has no {1}: perhaps it is misspelt, or belongs to the other library or to layers."
@@ -89,13 +140,31 @@ UNPACK = N_(
     "There are more or fewer values than names on the left of the equals sign. If they are those "
     "of x.shape: the number of axes may vary, so count them from the end, as in x.shape[-1]."
 )
+PAIRS = N_(
+    "Each item is a {0} here, not a pair. named_children() and named_modules() give each layer "
+    "with its name, children() and modules() without."
+)
 TENSOR = N_(
     "A function of PyTorch takes a tensor, and this is of type {0}: in a NumPy task use the "
     "function of NumPy; elsewhere torch.tensor(...) makes it a tensor."
 )
 LIKE = N_("torch.{0}_like takes a tensor; for a given length there is torch.{0}.")
 ONE_INDEX = N_("A list has one index at a time: make it an array first.")
-JOINED = N_("The sign + concatenates objects of type {0}: make them arrays first.")
+JOINED = N_(
+    "The sign + joins a {0} to another {0}, not to a number. A tuple of one number is written "
+    "(1,), a list [1]; to add a number to each entry, make an array first."
+)
+UNLIKE = N_(
+    "The sign + joins two tuples, or two lists, but not a {0} and a {1}. tuple(...) makes a tuple "
+    "of either; (1,) * n is one, and [1] * n a list."
+)
+CLASSES = N_("The second argument of isinstance is a class, or a tuple of classes.")
+EINSUM = N_(
+    "The letters of einsum do not fit the arrays: each array has a group of them, a letter for "
+    "each of its axes. In place of the axes left over stands ..., also after the arrow."
+)
+TRANSPOSED = N_("transpose takes as many axes as the array has, each of them once.")
+VIEW = N_("In NumPy, view sees the same memory as another dtype: for another shape, take reshape.")
 PLACES = N_(
     "An index is an integer. for v in x gives the values themselves, for i in range(len(x)) their "
     "indices."
@@ -158,6 +227,11 @@ CALL = N_(
     "An object of type {0} is called like a function: perhaps an operator, a comma or an index is "
     "missing, or a name is reused."
 )
+ATTRIBUTE_CALLED = N_("{0} is not a function: it stands without brackets ().")
+MODULE_CALLED = N_(
+    "A module is called like a function: perhaps a capital is missing, as in torch.nn.Parameter, "
+    "or the name of what the module holds."
+)
 HANDED = N_(
     "{0} cannot be called. Hand in a function or a class, without brackets; the class of a layer "
     "inherits from torch.nn.Module."
@@ -169,13 +243,26 @@ INSTALL = N_("{0} is not installed here: pip install {0}")
 PREDICTED = N_("Leave it a dictionary, with a value for each name; this is of type {0}.")
 RENAMED = N_("There is no value for {0}, but one for {1}: keep the names that the notebook gives.")
 
+OF_MODULES = "register_(?:buffer|parameter)|(?:load_)?state_dict|(?:named_)?parameters"
+AS_INTEGER = "be interpreted as an integer"
+OF_A_SHAPE = (
+    r"\n(?!.*(?:axis|dim)=).*\b(?:reshape|view|expand|zeros|ones|empty|full|broadcast_to)\("
+)
+INSIDE_IT = r"(?:element of type|but got|ints, not) (tuple|list|range|torch\.Size)"
+
 # what an exception says, and what that means; below it, in some, the line that raised it, and then
 # what is perhaps meant by a name or an attribute that is unknown
 COMMON = (
     (r"could not be broadcast|broadcast shape|must match the size of tensor", FIT),
     (r"axis (-?\d+) is out of bounds for array of dimension (\d+)", OUTSIDE),
     (r"expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)", INSIDE),
+    (r"__init__\(\) (?:takes 1 positional|got an unexpected).*\n.*super\(.*__init__\(", SUPER),
+    (r"object\.__init__\(\) takes exactly one argument", SUPER),
+    (r"(\w+)\(\) takes no arguments\n\n", NO_INIT),
+    (r"(\w+)\.__init__\(\) takes 1 positional.*\n.*torch\.nn\.\1\(", MADE_FIRST),
     (r"keyword argument '(ax[ei]s|dims?|keep_?dims?|ddof|correction|unbiased)'", ARGUMENT),
+    (r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'\n\n", INIT_ARGUMENT),
+    (r"(\w+)\.__init__\(\) takes 1 positional argument but.*\n\n", INIT_NONE),
     (r"unexpected keyword argument '(\w+)'", NO_ARGUMENT),
     (r"index -?\d+ is out of bounds for (?:axis|dimension) (\d+) with size 0", EMPTY),
     (r"index (-?\d+) is out of bounds for (?:axis|dimension) (\d+) with size (\d+)", INDEX),
@@ -183,10 +270,17 @@ COMMON = (
     (r"tuple index out of range\n.*\.shape\[", SHAPE),
     (r"(?:list|tuple) index out of range", LISTED),
     (r"Module \[((?:Module|Parameter)(?:List|Dict))\] is missing the required", HOLDER),
+    (r"Module \[\w+\] is missing the required.*\n.*super\(", INHERITED),
     (r"Module \[(\w+)\] is missing the required", FORWARD),
+    (r"'([A-Z]\w*)' object has no attribute 'forward'\n\n", FORWARD),
     (r"cannot assign '[\w.]+' (?:object )?as parameter", PARAMETER),
     (r"to parameter '\w+' \(torch\.nn\.Parameter or None required", WRAPPED),
+    (r"cannot assign '([\w.]+)' (?:object )?(?:to|as) buffer", BUFFER),
+    (r"buffer name should be a string", BUFFER_NAME),
+    (r"attribute '(\w+)' already exists", TWICE),
     (r"'([\w.]+)' object has no attribute 'detach'\n.*Parameter\(", MADE_OF),
+    (r"'(?:\w+)' object has no attribute '\w+'\n.*\ntorch\.Tensor$", INSIDE_LAYER),
+    (r"(?:'|module ')([\w.]+)'(?: object)? has no attribute '(\w+)'\n.*\n(.+)", OTHER),
     (r"([\w.]+) is not a Module subclass", LAYER),
     (r"'(list|tuple|int|float|dict|str)' object has no attribute '(\w+)'", LIST),
     (r"'(NoneType)' object is not callable\n\n", CALL),
@@ -194,18 +288,30 @@ COMMON = (
     (r"no value for (.+?), but one for (.+)", RENAMED),
     (r"NoneType", NOTHING),
     (r"name '(\w+)' is not defined\n.*\n(.+)", MEANT),
+    (r"name 'self' is not defined", SELF),
     (r"name '(\w+)' is not defined", NAME),
     (r"local variable '(\w+)'", UNSET),
     (r"positional arguments? but|required positional arguments?|multiple values for", HEAD),
+    (r"view\(\) received .* - got \((tuple|list|range|torch\.Size),.*\n", LENGTHS),
     (r"invalid combination of arguments - got \((numpy\.ndarray)", TENSOR),
     (r"received an invalid combination of arguments", COMBINATION),
     (r"Can't call numpy\(\) on Tensor that requires grad", RECORDED),
     (r"slice indices must be integers", SLICE),
-    (r"'(list|range)' object cannot be interpreted as an integer", AXES),
+    (rf"'(list|range|tuple)' object cannot {AS_INTEGER}{OF_A_SHAPE}", LENGTHS),
+    (rf"argument '(?:size|shape)' .*{INSIDE_IT}", LENGTHS),
+    (rf"argument 'dim' .*{INSIDE_IT}", AXES_INSIDE),
+    (rf"'str' object cannot {AS_INTEGER}", STRING),
+    (rf"'(list|range|set|generator)' object cannot {AS_INTEGER}", AXES),
+    (rf"'(tuple)' object cannot {AS_INTEGER}\n.*(?:axis|dim)=", AXES_INSIDE),
+    (rf"'builtin_function_or_method' object cannot {AS_INTEGER}", BRACKETS),
+    (r"'(?:\w*function\w*|method)' (?:object is not iterable|has no len)", BRACKETS),
     (r"'bitwise_xor' not supported|operand type\(s\) for \^", POWER),
     (r"Cannot interpret '(True|False)' as a data type", DATATYPE),
+    (r"Cannot interpret '\d+' as a data type\n.*\b((?:np|numpy)\.(?:zeros|ones|empty))\(", ZEROS),
     (r"operand type.*'(?:[\w.]*function\w*|method|[\w.]*Dispatcher|numpy.ufunc)'", BRACKETS),
     (r"must be Tensor, not \w*(?:function|method)", BRACKETS),
+    (r"operand type\(s\) for \+: '(?:int|float)' and '(list|tuple)'", JOINED),
+    (r"operand type\(s\) for \+: '(range|list|tuple)' and '(range|list|tuple)'", UNLIKE),
     (r"unsupported operand type\(s\) for (.+?): '([\w.]+)' and '([\w.]+)'", OPERANDS),
     (r"can't multiply sequence by non-int", SEQUENCE),
     (r"^ZeroDivisionError", ZERO),
@@ -213,24 +319,30 @@ COMMON = (
     (r"Cannot cast ufunc|can't be cast to the desired output type", WHOLE),
     (r"Module\.__init__\(\) call|no attribute '_(?:buffers|parameters|modules|\w+_hooks)'", INIT),
     (r"module '([\w.]+)' has no attribute '(\w+)'", MODULE),
+    (r"'(numpy\.ndarray|Tensor)' object has no attribute '(append|extend|insert|pop)'", APPENDING),
     (r"'(numpy\.ndarray|Tensor)' object has no attribute '(\w+)'", ATTRIBUTES),
     (r"'(?:function|method|[\w.]+Dispatcher)' object has no attribute '(\w+)'", METHOD),
     (r"'(\w+)' object is not a class", OBJECT),
     (r"'[A-Z]\w*' (?:object is not (?:iterable|subscriptable)|has no len)", CHILDREN),
     (r"'(?:int|float)' object is not iterable", COUNTED),
+    (r"cannot unpack non-iterable ([A-Z]\w*) object", PAIRS),
     (r"values to unpack|cannot unpack non-iterable", UNPACK),
     (r"(\w+)_like\(\): .*must be Tensor, not", LIKE),
     (r"must be Tensor, not [A-Z]\w*", INSIDE_LAYER),
     (r"(?:must be|expected) (?:a )?Tensor.*, (?:but got|not) (?:type )?([\w.]+)", TENSOR),
-    (r"only integers, slices|only integer tensors", PLACES),
+    (r"only integers, slices|only integer tensors|arrays used as indices must be", PLACES),
+    (r"isinstance\(\) arg 2 must be", CLASSES),
+    (r"einstein sum|^ValueError: einsum", EINSUM),
+    (r"axes don't match array", TRANSPOSED),
+    (r": (?:Tuple must|Type must be|Cannot interpret '-?\d+' as a).*\n.*\.view\(", VIEW),
     (r"'(axis|keepdims)' is an invalid keyword argument for (\w+)\(\)", BUILTIN),
     (r"can't set attribute|has no setter|readonly attribute", FIXED),
     (r"list indices must be integers or slices, not tuple", ONE_INDEX),
-    (r"can only concatenate (list|tuple)", JOINED),
-    (r"float\d*' object cannot be interpreted as an integer|or a single integer, got", NUMBER),
+    (r"can only concatenate (list|tuple) \(not \"(?:int|float)\"", JOINED),
+    (r"can only concatenate (list|tuple) \(not \"([\w.]+)\"", UNLIKE),
+    (r"float\d*' object cannot be interpreted as an integer|integer.*, got", NUMBER),
     (r"'tuple' object cannot be interpreted as an integer", ENTRY),
-    (r"'(?:\w+)' object has no attribute '\w+'\n.*\ntorch\.Tensor$", INSIDE_LAYER),
-    (r"'(\w+)' object has no attribute '(\w+)'\n.*\n(.+)", OTHER),
+    (rf"'([A-Z]\w*)' object has no attribute '({OF_MODULES})'", NO_MODULE),
     (r"'(\w+)' object has no attribute '(\w+)'\n.*\bself\.\2\b", ATTRIBUTE),
     (r"'(\w+)' object has no attribute '(\w+)'", LACKING),
     (r"(?:Missing|Unexpected) key\(s\) in state_dict: (.+?)\.(?: |$)", KEYS),
@@ -249,6 +361,8 @@ COMMON = (
     (r"cannot reshape array of size (\d+) into shape (.+)", RESHAPE),
     (r"shape '(.+?)' is invalid for input of size (\d+)", RESHAPE),
     (r"could not infer output dtype|must be either a floating point", INTEGERS),
+    (r"'module' object is not callable", MODULE_CALLED),
+    (r"object is not callable\n.*(\.(?:shape|ndim|dtype|T))\(", ATTRIBUTE_CALLED),
     (r"'([\w.]+)' object is not callable", CALL),
     (r"'([\w.]+)' object is not subscriptable", SUBSCRIPT),
     (r"^AssertionError", ASSERTED),
@@ -271,6 +385,7 @@ CALLS = {
     DATATYPE,
     BRACKETS,
     CALL,
+    MODULE_CALLED,
     OBJECT,
 }
 

@@ -38,6 +38,48 @@ class NoForward(torch.nn.Module):
     """A layer whose forward is misspelt."""
 
 
+class Misspelt(torch.nn.Module):
+    def _init_(self, features, eps=1e-5):
+        self.features = features
+
+
+class PlainMisspelt:
+    def _init_(self, features):
+        self.features = features
+
+
+class Unrelated:
+    def __init__(self):
+        self.register_buffer("running_mean", t)
+
+
+class WithFeatures(torch.nn.Module):
+    def __init__(self):
+        super().__init__(3)
+
+
+class Registered(torch.nn.Module):
+    def __init__(self, value, twice=False):
+        super().__init__()
+        if twice:
+            self.running_mean = 0
+        self.register_buffer("running_mean", value)
+
+    def exchanged(self):
+        self.register_buffer(t, "running_mean")
+
+    def slip(self):
+        self.register_bufer("running_var", t)
+
+    def borrow(self):
+        self.weight = self.Parameter(t)
+
+
+class OfNothing(torch.nn.Module):
+    def forward(self, x):
+        return super().forward(x)
+
+
 class Replaced(Scale):
     def forward(self, x):
         self.weight = x
@@ -73,6 +115,11 @@ RAISED = {
     "OUTSIDE": [lambda: x.mean(axis=2)],
     "INSIDE": [lambda: t.mean(dim=2)],
     "ARGUMENT": [lambda: x.mean(keepdim=True)],
+    "INIT_ARGUMENT": [lambda: Misspelt(eps=0.1)],
+    "INIT_NONE": [lambda: Misspelt(3), lambda: Scale(3)],
+    "NO_INIT": [lambda: PlainMisspelt(3)],
+    "SUPER": [WithFeatures],
+    "MADE_FIRST": [lambda: torch.nn.Tanh(t)],
     "NO_ARGUMENT": [lambda: endless(keep=True), lambda: t.mean(-1, keep=True)],
     "INDEX": [lambda: x[2]],
     "EMPTY": [lambda: x[:, 3:][0, 0], lambda: t[:0][0]],
@@ -90,22 +137,52 @@ RAISED = {
     "CHILDREN": [lambda: list(Scale()), lambda: len(Scale()), lambda: Scale()[0]],
     "HOLDER": [lambda: torch.nn.ModuleList([Scale()])(t)],
     "FORWARD": [lambda: NoForward()(t)],
+    "INHERITED": [lambda: OfNothing()(t)],
+    "BUFFER": [lambda: Registered(0), lambda: Registered(x)],
+    "BUFFER_NAME": [lambda: Registered(t).exchanged()],
+    "TWICE": [lambda: Registered(t, twice=True)],
+    "NO_MODULE": [Unrelated, lambda: PlainMisspelt().state_dict()],
     "PARAMETER": [lambda: Replaced()(t)],
     "LIST": [lambda: [1.0].mean(), lambda: (1.0).shape],
+    "APPENDING": [lambda: x.append(1), lambda: t.append(1)],
     "SEQUENCE": [lambda: [1, 2] * 0.5],
     "NOTHING": [lambda: None + 1, lambda: None.shape],
     "NAME": [lambda: zzzzzz(x)],  # noqa: F821
     "MEANT": [lambda: mean(x), lambda: in_plaice(), Keeping().forget, Keeping().misspell],  # noqa: F821
+    "SELF": [lambda: self.eps],  # noqa: F821
     "UNSET": [unset],
-    "HEAD": [lambda: unset(1), lambda: Scale(3)],
+    "HEAD": [lambda: unset(1), Registered],
     "COMBINATION": [lambda: t.var(-1, ddof=0)],
     "LIKE": [lambda: torch.ones_like(3), lambda: torch.zeros_like(3.0)],
     "RECORDED": [lambda: np.sqrt(t)],
     "SLICE": [lambda: x[: np.ceil(1.5)]],
-    "AXES": [lambda: x.mean(axis=[0, 1])],
+    "AXES": [lambda: x.mean(axis=[0, 1]), lambda: x.mean(axis={0, 1})],
+    "AXES_INSIDE": [
+        lambda: x.mean(axis=(0, (1,))),
+        lambda: np.concatenate((x, x), axis=(0,)),
+        lambda: t.mean(dim=(0, (1,))),
+        lambda: t.mean(dim=[[0]], keepdim=True),
+    ],
+    "LENGTHS": [
+        lambda: x.reshape(x.shape, 1),
+        lambda: x.reshape((-1, [1] * 2)),
+        lambda: np.zeros((2, x.shape)),
+        lambda: t.reshape((t.shape, 1)),
+        lambda: t.view(t.shape, 1),
+    ],
+    "STRING": [lambda: x.mean(axis="0")],
     "POWER": [lambda: x ^ 2, lambda: 1.5 ^ 2],
     "DATATYPE": [lambda: x.mean(-1, True)],
-    "BRACKETS": [lambda: x - x.mean, lambda: 1 - np.mean, lambda: torch.sqrt(x.mean)],
+    "ZEROS": [lambda: np.zeros(2, 3), lambda: np.ones(2, len(x))],
+    "VIEW": [lambda: x.view((1, 6)), lambda: x.view(1, 6)],
+    "BRACKETS": [
+        lambda: x - x.mean,
+        lambda: 1 - np.mean,
+        lambda: torch.sqrt(x.mean),
+        lambda: range(t.dim),
+        lambda: len(t.size),
+        lambda: list(Scale().modules),
+    ],
     "OPERANDS": [lambda: 1 + "1"],
     "ZERO": [lambda: 1 / 0, lambda: 0 ** (-1 / 4)],
     "ENDLESS": [endless],
@@ -118,18 +195,31 @@ RAISED = {
     "TENSOR": [lambda: torch.mean(x), lambda: torch.cat([x]), lambda: torch.var(x, dim=-1)],
     "PREDICTED": [lambda: by_name([1], ["a"])],
     "RENAMED": [lambda: by_name({"b": 1}, ["a"])],
+    "PAIRS": [lambda: [0 for name, layer in torch.nn.Sequential(Scale()).children()]],
+    "CLASSES": [lambda: isinstance(t, [int, float])],
+    "EINSUM": [lambda: np.einsum("nchw->c", x), lambda: np.einsum("...c->c", x)],
+    "TRANSPOSED": [lambda: x.transpose(0, 2, 1)],
     "COUNTED": [lambda: list(3), lambda: sum(3.0)],
-    "ENTRY": [lambda: range(x.shape), lambda: np.zeros((2, x.shape))],
+    "ENTRY": [lambda: range(x.shape)],
     "PLACES": [lambda: [x[i] for i in x[0]]],
     "BUILTIN": [lambda: sum(x, axis=0), lambda: max(x, keepdims=True)],
     "FIXED": [lambda: setattr(slice(1), "start", 2), lambda: setattr(Chunk(1), "n", 2)],
     "ONE_INDEX": [lambda: x.tolist()[0, 0]],
-    "JOINED": [lambda: [1] + 1],
-    "NUMBER": [lambda: range(3 / 1), lambda: np.zeros(4 / 2)],
+    "JOINED": [lambda: [1] + 1, lambda: (1,) + 1, lambda: 0 + (1,)],
+    "UNLIKE": [lambda: (1,) + [1], lambda: (0,) + range(2), lambda: range(2) + (0,)],  # noqa: RUF005
+    "NUMBER": [lambda: range(3 / 1), lambda: np.zeros(4 / 2), lambda: x.mean(axis=1.0)],
     "ATTRIBUTE": [Keeping().unset],
-    "OTHER": [lambda: Chunk(1).N, lambda: Scale().weigth],
+    "OTHER": [
+        lambda: Chunk(1).N,
+        lambda: Scale().weigth,
+        lambda: x.Shape,
+        lambda: np.squrt,
+        lambda: [].apend,
+        Registered(t).slip,
+        Registered(t).borrow,
+    ],
     "LACKING": [lambda: Scale().zzzzzz, lambda: Chunk(1).zzzzzz],
-    "MODULE": [lambda: torch.asarrays, lambda: np.rsqrt],
+    "MODULE": [lambda: torch.expand_dims, lambda: np.rsqrt],
     "KEYS": [lambda: Scale().load_state_dict({"weight": torch.ones(3), "bias": torch.ones(3)})],
     "SIZE": [lambda: Scale().load_state_dict({"weight": torch.ones(2)})],
     "LEAF": [in_place],
@@ -151,10 +241,15 @@ RAISED = {
     "RESHAPE": [lambda: x.reshape(4), lambda: t.view(4)],
     "INTEGERS": [lambda: torch.ones(2, dtype=torch.int64).mean()],
     "CALL": [lambda: x(3), lambda: np.float64(2)(x)],
+    "ATTRIBUTE_CALLED": [lambda: x.shape(), lambda: x.ndim(), lambda: t.shape()],
+    "MODULE_CALLED": [lambda: torch.nn.parameter(t)],
     "SUBSCRIPT": [lambda: np.mean[0]],
     "KEY": [lambda: {}["weight"]],
     "INSTALL": [lambda: __import__("tensorflow_of_nobody")],
 }
+
+
+HANDED_IN = "HEAD", "INIT_ARGUMENT", "INIT_NONE", "NO_INIT"  # no line of the answer raises them
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -165,7 +260,7 @@ def test_the_sentence_fits_the_exception(name, raises):
     with pytest.raises(Exception) as caught:
         raises()
     line, _shapes, meant = _raised_in(caught.value)
-    told = meaning(_describe(caught.value), str, line if name != "HEAD" else "", meant)
+    told = meaning(_describe(caught.value), str, "" if name in HANDED_IN else line, meant)
     fields = string.Formatter().parse(getattr(troubles, name))
     pattern = "".join(re.escape(text) + ".+" * (field is not None) for text, field, *_ in fields)
     assert re.fullmatch(pattern, told, re.DOTALL), told or f"{caught.type.__name__}: {caught.value}"
@@ -181,6 +276,14 @@ def test_a_result_handed_in_for_a_function_is_told_from_a_missing_operator():
     error = "TypeError: 'float' object is not callable"
     assert meaning(error, str).startswith("float cannot be called. Hand in a function")
     assert "an operator, a comma" in meaning(error, str, "x(1)")
+
+
+def test_a_layer_that_has_no_forward_is_told_from_one_that_calls_that_of_module():
+    error = 'NotImplementedError: Module [Norm] is missing the required "forward" function'
+    assert meaning(error, str).startswith("The layer Norm has no forward")
+    assert meaning(error, str, "y = self.norm(x)").startswith("The layer Norm has no forward")
+    error = "AttributeError: 'Norm' object has no attribute 'forward'"  # without PyTorch
+    assert meaning(error, str).startswith("The layer Norm has no forward")
 
 
 def test_what_is_not_usual_is_left_to_itself():
