@@ -56,14 +56,20 @@ def _of_library(name: str, line: str, frame: FrameType) -> str:
     kinds = (torch.Tensor, torch.nn.Module) if torch else ()
     tensors = any(isinstance(value, kinds) for value in frame.f_locals.values())
     in_torch = torch and (tensors or "torch." in line)
+    if in_torch and name == "F" and any(hasattr(torch.nn.functional, n) for n in _of_f(line)):
+        return "torch.nn.functional"
     places = {"torch": torch, "torch.nn": torch.nn} if in_torch else {"np": np}
     for place, library in places.items():
-        thing = getattr(library, name, None)
+        thing = getattr(library, name, None)  # np.newaxis is None
         gone_into = isinstance(thing, ModuleType) and _stands(f"{name}.", line)
         used = gone_into or BARE.fullmatch(name) or (callable(thing) and _stands(f"{name}(", line))
-        if thing is not None and used and f"{place}.{name}" not in NORMS:
+        if hasattr(library, name) and used and f"{place}.{name}" not in NORMS:
             return f"{place}.{name}"
     return ""
+
+
+def _of_f(line: str) -> list[str]:
+    return re.findall(r"(?<![\w.])F\.(\w+)", line)
 
 
 def _known(frame: FrameType, line: str, called: bool) -> set[str]:
@@ -81,21 +87,32 @@ def _known(frame: FrameType, line: str, called: bool) -> set[str]:
 
 
 def _by_attribute(name: str, obj: Any, line: str) -> str:
-    """One like it, or where it is to be had: torch.Tensor, where a layer stands; torch.nn."""
+    """One like it, or where it is to be had: in a tensor, where a layer stands; in torch.nn."""
     torch: Any = sys.modules.get("torch")
     is_layer = bool(torch) and isinstance(obj, torch.nn.Module)
     of_tensors = name not in ("name", "names") and bool(torch) and hasattr(torch.Tensor, name)
     if is_layer and of_tensors and f"self.{name}" not in line:
         return "torch.Tensor"
-    if torch and (is_layer or obj is torch) and name[0].isupper() and hasattr(torch.nn, name):
-        return f"torch.nn.{name}"
+    if torch and (place := _in_torch(name, obj, is_layer)):
+        return f"{place}.{name}"
     if any(hasattr(other, name) for other in _others(obj)):
         return ""
     names = set(dir(obj))
-    if is_layer:  # nobody gets these wrong but who calls register_buffer and its like
+    if is_layer:  # self.buffer(...) is no misspelling of buffers
         called = f".{name}(" in line
-        names -= {n for n in dir(torch.nn.Module) if not called or "_" not in n}
+        names -= {n for n in dir(torch.nn.Module) if not called or n == f"{name}s"}
     return _misspelt(name, names)
+
+
+def _in_torch(name: str, obj: Any, is_layer: bool) -> str:
+    """Where a layer, an initialisation or a function is that was looked for in another place."""
+    torch: Any = sys.modules.get("torch")
+    nn = torch.nn
+    places = {"torch.nn": nn} if name[0].isupper() and (is_layer or obj is torch) else {}
+    if obj is torch or obj is torch.functional:
+        places |= {"torch.nn.init": nn.init, "torch.nn.functional": nn.functional}
+    found = [place for place, library in places.items() if hasattr(library, name)]
+    return found[0] if found and f"{found[0]}.{name}" not in NORMS else ""
 
 
 def _others(obj: Any) -> list[Any]:

@@ -9,6 +9,10 @@ FIT = N_(
     "Shapes fit if, read from the right, their lengths are equal or one of them is 1. A mean taken "
     "with keepdims=True keeps its axis, with length 1."
 )
+ASSIGNED = N_(
+    "What is assigned must fit its place: read from the right, its lengths are those of the place, "
+    "or 1."
+)
 OUTSIDE = N_("The axis {0} does not exist: the array has {1} axes. The last one is axis=-1.")
 INSIDE = N_("The axis {2} does not exist: only {0} to {1} do. The last one is axis=-1.")
 ARGUMENT = N_(
@@ -73,6 +77,10 @@ CHILDREN = N_(
     "named_children()."
 )
 EMPTY = N_("The array is empty along axis {0}: look at the slice that it comes from.")
+MASK = N_(
+    "An array of True and False in square brackets must have the shape of the array, or of its "
+    "first axes."
+)
 INDICES = N_("There are more indices than the array has axes.")
 LIST = N_(
     "This is of type {0}, which has no {1}. If you meant what arrays and tensors have: make it an "
@@ -83,8 +91,15 @@ APPENDING = N_(
     "the array by index, as in y[i] = ..."
 )
 SEQUENCE = N_(
-    "A list times n stands n times in a row, and n must be an integer (// instead of /). To "
-    "multiply its entries, make it an array first."
+    "A list (a tuple, a string) times n stands n times in a row, and n must be an integer (// "
+    "instead of /). To multiply its entries, make it an array first."
+)
+DICTIONARY = N_(
+    "A dictionary has no {0}: its entries are read and written in square brackets, with their key."
+)
+PLAIN = N_(
+    "A plain number has no gradients: .item() and float(...) take it out of the graph. Call "
+    "backward() on the tensor."
 )
 NOTHING = N_(
     "A value is None here. A function without return gives None, and .get of a dictionary for an "
@@ -100,6 +115,10 @@ SELF = N_(
     "it is given."
 )
 UNSET = N_("The variable {0} is used before anything is assigned to it, or only in another branch.")
+SHADOWED = N_(
+    "Because this line assigns to {0}, {0} is a variable in the whole function, and {0}(...) calls "
+    "it: give the result another name."
+)
 HEAD = N_(
     "The function is called with other arguments than it takes. Keep its first line as the "
     "notebook gives it; in a class, the first argument of a method is self."
@@ -127,6 +146,15 @@ LENGTHS = N_(
     "with *, as in (-1, *[1] * n) or x.reshape(*shape, 1)."
 )
 STRING = N_("A string, in quotes, stands where an integer is needed.")
+PACKED = N_("np.{0} takes the arrays as one tuple or list, as in np.{0}((a, b)).")
+STRINGS = N_(
+    "A string and a number cannot be added: str(...) makes a string of a number, and print takes "
+    "several values, separated by commas."
+)
+RESULT = N_(
+    "This function of NumPy takes one array; a second argument would be the place for the result. "
+    "Perhaps there is a comma in place of a sign."
+)
 POWER = N_("In Python a power is written x ** 2; the sign ^ means something else.")
 DATATYPE = N_("This argument is the dtype: say which you mean by its name, as in keepdims={0}.")
 ZEROS = N_("{0} takes the shape as one tuple, as in {0}((2, 3)): what follows it is the dtype.")
@@ -136,6 +164,10 @@ ATTRIBUTES = N_(
 )
 OBJECT = N_("{0} is an instance of a layer: hand in its class, without brackets.")
 METHOD = N_("A function has no {0}: it must be called first, with brackets ().")
+LOOPED = N_(
+    "What the loop goes through gives more or fewer values each time than it has names. "
+    "for i, row in enumerate(x) counts the rows."
+)
 UNPACK = N_(
     "There are more or fewer values than names on the left of the equals sign. If they are those "
     "of x.shape: the number of axes may vary, so count them from the end, as in x.shape[-1]."
@@ -170,6 +202,12 @@ PLACES = N_(
     "indices."
 )
 BUILTIN = N_("Here {1} is the function of Python, which has no {0}: take np.{1}.")
+UNCHANGING = N_("A {0} cannot be changed: make a list of it, list(...), or a new {0}.")
+LENGTHLESS = N_("len(...) counts entries, and an object of type {0} has none.")
+COUNTING = N_("An integer is needed here, not an object of type {0}; len(...) counts its entries.")
+MODULE_MET = N_(
+    "A module stands where a value is needed: perhaps there is a comma in place of the dot."
+)
 FIXED = N_(
     "What was handed in cannot be changed: give the new value a name of its own, and return it."
 )
@@ -184,6 +222,14 @@ WHOLE = N_(
     "integers. Make a new array, x = x - ..., or start from one of floats."
 )
 INIT = N_("super().__init__() is missing: it must be the first line of __init__ of every layer.")
+UNMADE = N_(
+    "{0} has neither a layer nor a method {1}: the one is set in __init__, self.{1} = ..., the "
+    "other defined with def."
+)
+ASKED = N_(
+    "{0} has no attribute {1}, for which the check asks: compare the names with those of the "
+    "statement."
+)
 ATTRIBUTE = N_(
     "{0} has no attribute {1}. In your own layer, what it keeps is set in __init__: self.{1} = ..."
 )
@@ -207,6 +253,14 @@ FAN = N_("Xavier's initialisation needs a matrix; a bias is set to 0.")
 ALIGNED = N_(
     "@ and np.dot multiply matrices: the last axis of the first must be as long as the last but "
     "one of the second, or as the only one of a vector. Number by number, * multiplies."
+)
+AGAIN = N_(
+    "backward() goes through the same graph a second time: call it once, or compute the output "
+    "anew."
+)
+STARTED = N_(
+    "backward() starts at a single number, such as the loss; from a tensor, hand in the gradient "
+    "that arrives there: y.backward(dy)."
 )
 GRAPH = N_(
     "No gradient can flow back: detach(), .data, no_grad() or a way through NumPy has cut the "
@@ -253,6 +307,7 @@ INSIDE_IT = r"(?:element of type|but got|ints, not) (tuple|list|range|torch\.Siz
 # what an exception says, and what that means; below it, in some, the line that raised it, and then
 # what is perhaps meant by a name or an attribute that is unknown
 COMMON = (
+    (r"could not broadcast input array", ASSIGNED),
     (r"could not be broadcast|broadcast shape|must match the size of tensor", FIT),
     (r"axis (-?\d+) is out of bounds for array of dimension (\d+)", OUTSIDE),
     (r"expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)", INSIDE),
@@ -266,9 +321,10 @@ COMMON = (
     (r"unexpected keyword argument '(\w+)'", NO_ARGUMENT),
     (r"index -?\d+ is out of bounds for (?:axis|dimension) (\d+) with size 0", EMPTY),
     (r"index (-?\d+) is out of bounds for (?:axis|dimension) (\d+) with size (\d+)", INDEX),
+    (r"boolean index did not match", MASK),
     (r"too many indices", INDICES),
     (r"tuple index out of range\n.*\.shape\[", SHAPE),
-    (r"(?:list|tuple) index out of range", LISTED),
+    (r"(?:list|tuple) index out of range|index -?\d+ is out of range", LISTED),
     (r"Module \[((?:Module|Parameter)(?:List|Dict))\] is missing the required", HOLDER),
     (r"Module \[\w+\] is missing the required.*\n.*super\(", INHERITED),
     (r"Module \[(\w+)\] is missing the required", FORWARD),
@@ -282,7 +338,9 @@ COMMON = (
     (r"'(?:\w+)' object has no attribute '\w+'\n.*\ntorch\.Tensor$", INSIDE_LAYER),
     (r"(?:'|module ')([\w.]+)'(?: object)? has no attribute '(\w+)'\n.*\n(.+)", OTHER),
     (r"([\w.]+) is not a Module subclass", LAYER),
-    (r"'(list|tuple|int|float|dict|str)' object has no attribute '(\w+)'", LIST),
+    (r"'float' object has no attribute 'backward'", PLAIN),
+    (r"'dict' object has no attribute '(\w+)'", DICTIONARY),
+    (r"'(list|tuple|int|float|str)' object has no attribute '(\w+)'", LIST),
     (r"'(NoneType)' object is not callable\n\n", CALL),
     (r"'(\w+)' object is not a dictionary of values", PREDICTED),
     (r"no value for (.+?), but one for (.+)", RENAMED),
@@ -290,8 +348,10 @@ COMMON = (
     (r"name '(\w+)' is not defined\n.*\n(.+)", MEANT),
     (r"name 'self' is not defined", SELF),
     (r"name '(\w+)' is not defined", NAME),
+    (r"local variable '(\w+)'.*\n\1 = (?:.*\W)?\1\(", SHADOWED),
     (r"local variable '(\w+)'", UNSET),
     (r"positional arguments? but|required positional arguments?|multiple values for", HEAD),
+    (r"takes exactly \d+ arguments? \(", HEAD),
     (r"view\(\) received .* - got \((tuple|list|range|torch\.Size),.*\n", LENGTHS),
     (r"invalid combination of arguments - got \((numpy\.ndarray)", TENSOR),
     (r"received an invalid combination of arguments", COMBINATION),
@@ -312,6 +372,7 @@ COMMON = (
     (r"must be Tensor, not \w*(?:function|method)", BRACKETS),
     (r"operand type\(s\) for \+: '(?:int|float)' and '(list|tuple)'", JOINED),
     (r"operand type\(s\) for \+: '(range|list|tuple)' and '(range|list|tuple)'", UNLIKE),
+    (r"unsupported operand type\(s\) for .*'module'", MODULE_MET),
     (r"unsupported operand type\(s\) for (.+?): '([\w.]+)' and '([\w.]+)'", OPERANDS),
     (r"can't multiply sequence by non-int", SEQUENCE),
     (r"^ZeroDivisionError", ZERO),
@@ -326,6 +387,7 @@ COMMON = (
     (r"'[A-Z]\w*' (?:object is not (?:iterable|subscriptable)|has no len)", CHILDREN),
     (r"'(?:int|float)' object is not iterable", COUNTED),
     (r"cannot unpack non-iterable ([A-Z]\w*) object", PAIRS),
+    (r"(?:values to unpack|cannot unpack non-iterable).*\n(?:.*\W)?for [^=]*,[^=]* in ", LOOPED),
     (r"values to unpack|cannot unpack non-iterable", UNPACK),
     (r"(\w+)_like\(\): .*must be Tensor, not", LIKE),
     (r"must be Tensor, not [A-Z]\w*", INSIDE_LAYER),
@@ -336,19 +398,28 @@ COMMON = (
     (r"axes don't match array", TRANSPOSED),
     (r": (?:Tuple must|Type must be|Cannot interpret '-?\d+' as a).*\n.*\.view\(", VIEW),
     (r"'(axis|keepdims)' is an invalid keyword argument for (\w+)\(\)", BUILTIN),
+    (r"'(tuple|str)' object does not support item assignment", UNCHANGING),
     (r"can't set attribute|has no setter|readonly attribute", FIXED),
     (r"list indices must be integers or slices, not tuple", ONE_INDEX),
+    (r"can only concatenate str|loop with signature matching types.*<U", STRINGS),
+    (r"return arrays must be of ArrayType", RESULT),
     (r"can only concatenate (list|tuple) \(not \"(?:int|float)\"", JOINED),
     (r"can only concatenate (list|tuple) \(not \"([\w.]+)\"", UNLIKE),
     (r"float\d*' object cannot be interpreted as an integer|integer.*, got", NUMBER),
     (r"'tuple' object cannot be interpreted as an integer", ENTRY),
+    (rf"'(\w+)' object cannot {AS_INTEGER}", COUNTING),
+    (r"object of type '([\w.]+)' has no len", LENGTHLESS),
     (rf"'([A-Z]\w*)' object has no attribute '({OF_MODULES})'", NO_MODULE),
+    (r"'(\w+)' object has no attribute '(\w+)'\n.*\bself\.\2\(", UNMADE),
     (r"'(\w+)' object has no attribute '(\w+)'\n.*\bself\.\2\b", ATTRIBUTE),
+    (r"'([A-Z]\w*)' object has no attribute '(\w+)'\n\n", ASKED),
     (r"'(\w+)' object has no attribute '(\w+)'", LACKING),
     (r"(?:Missing|Unexpected) key\(s\) in state_dict: (.+?)\.(?: |$)", KEYS),
     (r"size mismatch for ([\w.]+): .*shape (.+?) from .*model is (.+?)\.(?: |$)", SIZE),
     (r"leaf Variable", LEAF),
     (r"modified by an inplace operation", NEEDED),
+    (r"backward through the graph a second time", AGAIN),
+    (r"created only for scalar outputs", STARTED),
     (r"does not require grad and does not have a grad_fn", GRAPH),
     (r"shapes cannot be multiplied \((\S+) and (\S+)\)", PRODUCT),
     (r"not aligned|matmul: Input operand|size mismatch, got input", ALIGNED),
@@ -356,13 +427,15 @@ COMMON = (
     (r"expected scalar type|must have the same dtype|same dtype, but got", DTYPES),
     (r"argument 'size' .*must be tuple of ints, not ([\w.]+)", SIZES),
     (r"inhomogeneous shape", UNEVEN),
+    (r"only integer scalar arrays.*\n.*\bnp\.(concatenate|[vh]?stack)\(", PACKED),
     (r"be converted to (?:a )?(?:Python )?[Ss]calar|setting an array element", SINGLE),
+    (r"Boolean value of Tensor.*\n(?!if |while ).*torch\.nn\.([A-Z]\w*)\(", MADE_FIRST),
     (r"truth value of an array|Boolean value of Tensor", TRUTH),
     (r"cannot reshape array of size (\d+) into shape (.+)", RESHAPE),
     (r"shape '(.+?)' is invalid for input of size (\d+)", RESHAPE),
     (r"could not infer output dtype|must be either a floating point", INTEGERS),
     (r"'module' object is not callable", MODULE_CALLED),
-    (r"object is not callable\n.*(\.(?:shape|ndim|dtype|T))\(", ATTRIBUTE_CALLED),
+    (r"object is not callable\n.*(\.(?:shape|ndim|dtype|T|grad))\(", ATTRIBUTE_CALLED),
     (r"'([\w.]+)' object is not callable", CALL),
     (r"'([\w.]+)' object is not subscriptable", SUBSCRIPT),
     (r"^AssertionError", ASSERTED),

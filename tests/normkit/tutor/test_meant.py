@@ -82,6 +82,8 @@ def told(program, before, after):
         (LAYER, "torch.nn.Parameter(torch.ones", "nn.Parameter(torch.ones", "torch.nn"),
         (LAYER, "torch.nn.Parameter(torch.ones", "Parameter(torch.ones", "torch.nn.Parameter"),
         (LAYER, "torch.sqrt", "sqrt", "torch.sqrt"),
+        (LAYER, "torch.sqrt", "F.relu", "torch.nn.functional"),
+        (FORWARD, "x - mean", "x - mean[:, newaxis]", "np.newaxis"),
         (LAYER, "return self.weight", "return weight", "self.weight"),
         (LAYER, "var + self.eps", "var + eps", "self.eps"),
         (LAYER, "(x - mean)", "(x - mean / features)", "self.features"),
@@ -129,6 +131,10 @@ def test_what_is_unlikely_is_not_said(program, before, after):
         (FORWARD, "np.sqrt", "np.rsqrt", ""),  # which PyTorch has
         (FORWARD, "xhat + beta", "xhat.unsqueeze(0) + beta", ""),
         (LAYER, "return self.weight", "return self.wieght", "weight"),
+        (LAYER, "torch.sqrt(var", "torch.silu(var", "torch.nn.functional.silu"),
+        (LAYER, "torch.ones(features)", "torch.uniform_(features)", "torch.nn.init.uniform_"),
+        (LAYER, "return self.weight", "return self.forwad(x) + self.weight", "forward"),
+        (LAYER, "return self.weight", "return self.softmax(x) + self.weight", ""),
         (LAYER, "self.register_parameter", "self.registr_parameter", "register_parameter"),
         (LAYER, "self.register_parameter", "self.parameter", ""),  # but not parameters
         (LAYER, "torch.nn.Parameter(torch.ones", "self.Parameter(torch.ones", "torch.nn.Parameter"),

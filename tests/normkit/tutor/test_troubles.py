@@ -14,6 +14,8 @@ from normkit.tutor.states import new
 from normkit.tutor.tasks import by_name
 from normkit.tutor.troubles import COMMON, meaning
 
+leaf = torch.ones(2, requires_grad=True)
+leaf.sum().backward()
 x, t = np.ones((2, 3)), torch.ones(2, 3, requires_grad=True)
 
 
@@ -95,9 +97,31 @@ class Keeping(Scale):
     def unset(self):
         return self.zzzzzz
 
+    def call(self):
+        return self.zzzzzz(1)
+
 
 def in_place():
     t.mul_(2)
+
+
+def parted(values):
+    n, d = values
+    return n + d
+
+
+def assigned():
+    x.copy()[0] = x
+
+
+def changed():
+    shape = x.shape
+    shape[0] = 1
+
+
+def shadowed():
+    endless = endless(x)  # noqa: F823
+    return endless
 
 
 def endless():
@@ -112,6 +136,7 @@ def unset():
 
 RAISED = {
     "FIT": [lambda: x + np.ones(2), lambda: t + torch.ones(2)],
+    "ASSIGNED": [assigned],
     "OUTSIDE": [lambda: x.mean(axis=2)],
     "INSIDE": [lambda: t.mean(dim=2)],
     "ARGUMENT": [lambda: x.mean(keepdim=True)],
@@ -119,12 +144,13 @@ RAISED = {
     "INIT_NONE": [lambda: Misspelt(3), lambda: Scale(3)],
     "NO_INIT": [lambda: PlainMisspelt(3)],
     "SUPER": [WithFeatures],
-    "MADE_FIRST": [lambda: torch.nn.Tanh(t)],
+    "MADE_FIRST": [lambda: torch.nn.Tanh(t), lambda: torch.nn.MSELoss(t, t)],
     "NO_ARGUMENT": [lambda: endless(keep=True), lambda: t.mean(-1, keep=True)],
     "INDEX": [lambda: x[2]],
     "EMPTY": [lambda: x[:, 3:][0, 0], lambda: t[:0][0]],
+    "MASK": [lambda: x[np.ones(3, bool)]],
     "INDICES": [lambda: x[0, 0, 0]],
-    "LISTED": [lambda: [1][1], lambda: (1,)[1]],
+    "LISTED": [lambda: [1][1], lambda: (1,)[1], lambda: torch.nn.ModuleList()[1]],
     "SHAPE": [lambda: x.shape[2], lambda: t.shape[2]],
     "LAYER": [lambda: torch.nn.ModuleList([1])],
     "WRAPPED": [lambda: Scale().register_parameter("bias", torch.ones(3))],
@@ -145,12 +171,15 @@ RAISED = {
     "PARAMETER": [lambda: Replaced()(t)],
     "LIST": [lambda: [1.0].mean(), lambda: (1.0).shape],
     "APPENDING": [lambda: x.append(1), lambda: t.append(1)],
-    "SEQUENCE": [lambda: [1, 2] * 0.5],
+    "SEQUENCE": [lambda: [1, 2] * 0.5, lambda: "n" * 0.5],
+    "DICTIONARY": [lambda: {}.append(1), lambda: {"encoder": 1}.encoder],
+    "PLAIN": [lambda: t.sum().item().backward()],
     "NOTHING": [lambda: None + 1, lambda: None.shape],
     "NAME": [lambda: zzzzzz(x)],  # noqa: F821
     "MEANT": [lambda: mean(x), lambda: in_plaice(), Keeping().forget, Keeping().misspell],  # noqa: F821
     "SELF": [lambda: self.eps],  # noqa: F821
     "UNSET": [unset],
+    "SHADOWED": [shadowed],
     "HEAD": [lambda: unset(1), Registered],
     "COMBINATION": [lambda: t.var(-1, ddof=0)],
     "LIKE": [lambda: torch.ones_like(3), lambda: torch.zeros_like(3.0)],
@@ -171,6 +200,10 @@ RAISED = {
         lambda: t.view(t.shape, 1),
     ],
     "STRING": [lambda: x.mean(axis="0")],
+    "PACKED": [lambda: np.stack(x, x), lambda: np.concatenate(x, x)],
+    "STRINGS": [lambda: "x: " + 1, lambda: "x: " + x],
+    "RESULT": [lambda: np.sqrt(x, 1e-5)],
+    "MODULE_MET": [lambda: x / np],
     "POWER": [lambda: x ^ 2, lambda: 1.5 ^ 2],
     "DATATYPE": [lambda: x.mean(-1, True)],
     "ZEROS": [lambda: np.zeros(2, 3), lambda: np.ones(2, len(x))],
@@ -191,7 +224,8 @@ RAISED = {
     "ATTRIBUTES": [lambda: x.float(), lambda: t.astype(float)],
     "OBJECT": [lambda: new(Scale(), 3)],
     "METHOD": [lambda: np.mean.__get__(x).var, lambda: endless.shape],
-    "UNPACK": [lambda: [0 for n, d in [x.shape[:1]]], lambda: [0 for n, d in [1]]],
+    "LOOPED": [lambda: [0 for i, j in x], lambda: [0 for i, j in range(2)]],
+    "UNPACK": [lambda: parted(x.shape[:1]), lambda: parted(1)],
     "TENSOR": [lambda: torch.mean(x), lambda: torch.cat([x]), lambda: torch.var(x, dim=-1)],
     "PREDICTED": [lambda: by_name([1], ["a"])],
     "RENAMED": [lambda: by_name({"b": 1}, ["a"])],
@@ -203,11 +237,16 @@ RAISED = {
     "ENTRY": [lambda: range(x.shape)],
     "PLACES": [lambda: [x[i] for i in x[0]]],
     "BUILTIN": [lambda: sum(x, axis=0), lambda: max(x, keepdims=True)],
+    "UNCHANGING": [changed],
+    "LENGTHLESS": [lambda: len(3), lambda: len(x.sum())],
+    "COUNTING": [lambda: range(torch.nn.ModuleList()), lambda: range({})],
     "FIXED": [lambda: setattr(slice(1), "start", 2), lambda: setattr(Chunk(1), "n", 2)],
     "ONE_INDEX": [lambda: x.tolist()[0, 0]],
     "JOINED": [lambda: [1] + 1, lambda: (1,) + 1, lambda: 0 + (1,)],
     "UNLIKE": [lambda: (1,) + [1], lambda: (0,) + range(2), lambda: range(2) + (0,)],  # noqa: RUF005
     "NUMBER": [lambda: range(3 / 1), lambda: np.zeros(4 / 2), lambda: x.mean(axis=1.0)],
+    "UNMADE": [Keeping().call],
+    "ASKED": [lambda: Scale().running_mean],
     "ATTRIBUTE": [Keeping().unset],
     "OTHER": [
         lambda: Chunk(1).N,
@@ -231,6 +270,8 @@ RAISED = {
         lambda: x @ 3,
         lambda: t @ torch.ones(2),
     ],
+    "AGAIN": [lambda: (y := t.exp().sum()).backward() or y.backward()],
+    "STARTED": [lambda: t.exp().backward()],
     "GRAPH": [lambda: t.detach().sum().backward()],
     "PRODUCT": [lambda: t @ t],
     "DTYPES": [lambda: t @ torch.ones(3, 2, dtype=torch.float64)],
@@ -241,7 +282,12 @@ RAISED = {
     "RESHAPE": [lambda: x.reshape(4), lambda: t.view(4)],
     "INTEGERS": [lambda: torch.ones(2, dtype=torch.int64).mean()],
     "CALL": [lambda: x(3), lambda: np.float64(2)(x)],
-    "ATTRIBUTE_CALLED": [lambda: x.shape(), lambda: x.ndim(), lambda: t.shape()],
+    "ATTRIBUTE_CALLED": [
+        lambda: x.shape(),
+        lambda: x.ndim(),
+        lambda: t.shape(),
+        lambda: leaf.grad(),
+    ],
     "MODULE_CALLED": [lambda: torch.nn.parameter(t)],
     "SUBSCRIPT": [lambda: np.mean[0]],
     "KEY": [lambda: {}["weight"]],
@@ -249,7 +295,13 @@ RAISED = {
 }
 
 
-HANDED_IN = "HEAD", "INIT_ARGUMENT", "INIT_NONE", "NO_INIT"  # no line of the answer raises them
+HANDED_IN = (
+    "HEAD",
+    "ASKED",
+    "INIT_ARGUMENT",
+    "INIT_NONE",
+    "NO_INIT",
+)  # no line of the answer raises them
 
 
 @pytest.mark.filterwarnings("ignore")
