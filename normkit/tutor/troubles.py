@@ -31,8 +31,8 @@ INIT_ARGUMENT = N_(
     "misspelt (two underscores on each side)."
 )
 INIT_NONE = N_(
-    "__init__ of {0} takes no argument but self: look at its first line; or perhaps its own name "
-    "is misspelt (two underscores on each side)."
+    "__init__ of {0} takes a single argument, the layer itself (self): look at its first line; or "
+    "perhaps its own name is misspelt (two underscores on each side)."
 )
 SUPER = N_("super().__init__() takes no arguments here.")
 NO_INIT = N_(
@@ -152,8 +152,8 @@ STRINGS = N_(
     "several values, separated by commas."
 )
 RESULT = N_(
-    "This function of NumPy takes one array; a second argument would be the place for the result. "
-    "Perhaps there is a comma in place of a sign."
+    "One argument too many for a function of NumPy, which takes the last for the place of the "
+    "result. Perhaps there is a comma in place of a sign."
 )
 POWER = N_("In Python a power is written x ** 2; the sign ^ means something else.")
 DATATYPE = N_("This argument is the dtype: say which you mean by its name, as in keepdims={0}.")
@@ -203,7 +203,10 @@ PLACES = N_(
 )
 BUILTIN = N_("Here {1} is the function of Python, which has no {0}: take np.{1}.")
 UNCHANGING = N_("A {0} cannot be changed: make a list of it, list(...), or a new {0}.")
-LENGTHLESS = N_("len(...) counts entries, and an object of type {0} has none.")
+LENGTHLESS = N_(
+    "An object of type {0} has no length: len(...) counts the entries of an array, a list or the "
+    "like."
+)
 COUNTING = N_("An integer is needed here, not an object of type {0}; len(...) counts its entries.")
 MODULE_MET = N_(
     "A module stands where a value is needed: perhaps there is a comma in place of the dot."
@@ -299,9 +302,8 @@ RENAMED = N_("There is no value for {0}, but one for {1}: keep the names that th
 
 OF_MODULES = "register_(?:buffer|parameter)|(?:load_)?state_dict|(?:named_)?parameters"
 AS_INTEGER = "be interpreted as an integer"
-OF_A_SHAPE = (
-    r"\n(?!.*(?:axis|dim)=).*\b(?:reshape|view|expand|zeros|ones|empty|full|broadcast_to)\("
-)
+NO_AXES = r"(?!.*(?:axis=|dim=|\.(?:mean|sum|var|std)\())"
+OF_A_SHAPE = rf"\n{NO_AXES}.*\b(?:reshape|view|expand|zeros|ones|empty|full|broadcast_to)\("
 INSIDE_IT = r"(?:element of type|but got|ints, not) (tuple|list|range|torch\.Size)"
 
 # what an exception says, and what that means; below it, in some, the line that raised it, and then
@@ -348,7 +350,7 @@ COMMON = (
     (r"name '(\w+)' is not defined\n.*\n(.+)", MEANT),
     (r"name 'self' is not defined", SELF),
     (r"name '(\w+)' is not defined", NAME),
-    (r"local variable '(\w+)'.*\n\1 = (?:.*\W)?\1\(", SHADOWED),
+    (r"local variable '(\w+)'.*\n\1 = (?:.*[^\w.])?\1\(", SHADOWED),
     (r"local variable '(\w+)'", UNSET),
     (r"positional arguments? but|required positional arguments?|multiple values for", HEAD),
     (r"takes exactly \d+ arguments? \(", HEAD),
@@ -363,7 +365,7 @@ COMMON = (
     (rf"'str' object cannot {AS_INTEGER}", STRING),
     (rf"'(list|range|set|generator)' object cannot {AS_INTEGER}", AXES),
     (rf"'(tuple)' object cannot {AS_INTEGER}\n.*(?:axis|dim)=", AXES_INSIDE),
-    (rf"'builtin_function_or_method' object cannot {AS_INTEGER}", BRACKETS),
+    (rf"'(?:\w*function\w*|method)' object cannot {AS_INTEGER}", BRACKETS),
     (r"'(?:\w*function\w*|method)' (?:object is not iterable|has no len)", BRACKETS),
     (r"'bitwise_xor' not supported|operand type\(s\) for \^", POWER),
     (r"Cannot interpret '(True|False)' as a data type", DATATYPE),
@@ -386,7 +388,7 @@ COMMON = (
     (r"'(\w+)' object is not a class", OBJECT),
     (r"'[A-Z]\w*' (?:object is not (?:iterable|subscriptable)|has no len)", CHILDREN),
     (r"'(?:int|float)' object is not iterable", COUNTED),
-    (r"cannot unpack non-iterable ([A-Z]\w*) object", PAIRS),
+    (r"cannot unpack non-iterable ([A-Z]\w*) object\n.*\bfor ", PAIRS),
     (r"(?:values to unpack|cannot unpack non-iterable).*\n(?:.*\W)?for [^=]*,[^=]* in ", LOOPED),
     (r"values to unpack|cannot unpack non-iterable", UNPACK),
     (r"(\w+)_like\(\): .*must be Tensor, not", LIKE),
@@ -401,7 +403,7 @@ COMMON = (
     (r"'(tuple|str)' object does not support item assignment", UNCHANGING),
     (r"can't set attribute|has no setter|readonly attribute", FIXED),
     (r"list indices must be integers or slices, not tuple", ONE_INDEX),
-    (r"can only concatenate str|loop with signature matching types.*<U", STRINGS),
+    (r"can only concatenate str|ufunc 'add' did not contain a loop .*<U", STRINGS),
     (r"return arrays must be of ArrayType", RESULT),
     (r"can only concatenate (list|tuple) \(not \"(?:int|float)\"", JOINED),
     (r"can only concatenate (list|tuple) \(not \"([\w.]+)\"", UNLIKE),
@@ -435,7 +437,8 @@ COMMON = (
     (r"shape '(.+?)' is invalid for input of size (\d+)", RESHAPE),
     (r"could not infer output dtype|must be either a floating point", INTEGERS),
     (r"'module' object is not callable", MODULE_CALLED),
-    (r"object is not callable\n.*(\.(?:shape|ndim|dtype|T|grad))\(", ATTRIBUTE_CALLED),
+    (r"object is not callable\n.*(\.(?:shape|ndim|dtype|T))\(", ATTRIBUTE_CALLED),
+    (r"'Tensor' object is not callable\n(?!.*(?:jax|func|autograd)).*(\.grad)\(", ATTRIBUTE_CALLED),
     (r"'([\w.]+)' object is not callable", CALL),
     (r"'([\w.]+)' object is not subscriptable", SUBSCRIPT),
     (r"^AssertionError", ASSERTED),

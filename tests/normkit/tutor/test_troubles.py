@@ -338,6 +338,26 @@ def test_a_layer_that_has_no_forward_is_told_from_one_that_calls_that_of_module(
     assert meaning(error, str).startswith("The layer Norm has no forward")
 
 
+INTEGER = "TypeError: 'list' object cannot be interpreted as an integer"
+
+
+@pytest.mark.parametrize(
+    ("error", "line", "sentence"),
+    [
+        ("local variable 'm' referenced before assignment", "m = a.m() - m", troubles.UNSET),
+        (INTEGER, "m = x.mean(axes)", troubles.AXES),
+        (INTEGER, "m = x.mean(axes).reshape(shape)", troubles.AXES),
+        ("TypeError: 'X' object is not callable", "jax.grad(f(x))(x)", troubles.CALL),
+        ("__init__() takes 1 positional argument but 2 were given", "A(3)", troubles.CALLED),
+        ("TypeError: cannot unpack non-iterable Linear object", "q, k = layer", troubles.UNPACK),
+        ("ValueError: not enough values to unpack", "for i in r: n, d = x.shape", troubles.UNPACK),
+    ],
+)
+def test_in_another_line_another_sentence(error, line, sentence):
+    known = {"m", "list", "X"}
+    assert meaning(error, str, line) in {sentence.format(name) for name in known}
+
+
 def test_what_is_not_usual_is_left_to_itself():
     assert meaning("OSError: [Errno 28] No space left on device", str) == ""
 
