@@ -4,7 +4,6 @@ What it returns, an `Observation`, can travel as bytes, so that the second half,
 in another process, out of reach of the student's code.
 """
 
-import difflib
 import io
 import json
 import linecache
@@ -13,16 +12,16 @@ import re
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from traceback import walk_tb
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from normkit.tutor.by_hand import is_a_students, named_in, watching
+from normkit.tutor.meant import meant
 from normkit.tutor.states import is_in_jax, is_of_jax, is_plain
 from normkit.tutor.tasks import TESTED, Probe, Task, find
 
@@ -170,7 +169,7 @@ def _raised_in(error: BaseException) -> tuple[str, dict[str, str], str]:
     line = linecache.getline(frame.f_code.co_filename, number).strip()
     names = dict.fromkeys(re.findall(r"[^\W\d]\w*", line))
     shapes = {n: str(s) for n in names if (s := _shape(frame.f_locals.get(n))) is not None}
-    return line[:200], shapes, _meant(error, line, frame)
+    return line[:200], shapes, meant(error, line, frame)
 
 
 def _tested(error: BaseException) -> str:
@@ -184,48 +183,6 @@ def _tested(error: BaseException) -> str:
         elif module == TESTED or (called and module.startswith("normkit.tutor.")):
             name = frame.f_code.co_name
     return name
-
-
-def _meant(error: BaseException, line: str, frame: FrameType) -> str:
-    """What is perhaps meant by a name, or by an attribute, that is not known; "" of all else."""
-    try:
-        if isinstance(error, NameError) and error.name:
-            return _name_meant(error.name, line, frame)
-        if isinstance(error, AttributeError) and error.name:
-            return _attribute_meant(error.name, error.obj, line)
-    except BaseException:  # to look at a student's object may run anything
-        pass
-    return ""
-
-
-def _name_meant(name: str, line: str, frame: FrameType) -> str:
-    """An attribute of the layer, a function of the library, or a name like it."""
-    torch: Any = sys.modules.get("torch")
-    inside = "self" in frame.f_locals
-    library = torch if torch and (inside or "torch." in line) else np
-    if inside and hasattr(frame.f_locals["self"], name):
-        return f"self.{name}"
-    if callable(getattr(library, name, None)) and re.search(rf"(?<![\w.]){name}\(", line):
-        return f"{'np' if library is np else 'torch'}.{name}"
-    there = {n for n in re.findall(r"\w+", line) if name in n}  # dxhat, beside xhat: another thing
-    like = _like(name, {*frame.f_globals, *frame.f_locals} - there)
-    return like or (f"self.{name}" if inside else "")
-
-
-def _attribute_meant(name: str, obj: Any, line: str) -> str:
-    """One like it; or, of a layer that is not self, that of a tensor."""
-    torch: Any = sys.modules.get("torch")
-    is_layer = bool(torch) and isinstance(obj, torch.nn.Module)
-    if is_layer and hasattr(torch.Tensor, name) and f"self.{name}" not in line:
-        return "torch.Tensor"
-    return _like(name, set(dir(obj)) - set(dir(torch.nn.Module) if is_layer else ()))
-
-
-def _like(name: str, names: Iterable[str]) -> str:
-    """The name most like another, whatever its capitals; "" if none is."""
-    public = {known.lower(): known for known in sorted(names) if known[0] != "_"}
-    near = difflib.get_close_matches(name.lower(), public, 1)
-    return public[near[0]] if near else ""
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:

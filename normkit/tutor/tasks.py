@@ -95,7 +95,7 @@ def every_task() -> dict[str, Task]:
 
 def first_half(assignment: str = "") -> list[str]:
     """The files of this package that observe the answers of an assignment; nothing that judges."""
-    names = ("__init__", "tasks", "observing", "by_hand", "probes", "states")
+    names = ("__init__", "tasks", "observing", "meant", "by_hand", "probes", "states")
     tasks = [f"tutor/{a}/{name}.py" for a in assignments() for name in ("__init__", "tasks")]
     seen = {m for t in every_task().values() if t.name.startswith(f"{assignment}/") for m in t.sees}
     library = [f"{name}.py" for name in ("__init__", "_extras", "messages", *sorted(seen))]

@@ -9,6 +9,10 @@ FIT = N_(
     "Shapes fit if, read from the right, their lengths are equal or one of them is 1. A mean taken "
     "with keepdims=True keeps its axis, with length 1."
 )
+ASSIGNED = N_(
+    "What is assigned must fit its place: read from the right, its lengths are those of the place, "
+    "or 1."
+)
 OUTSIDE = N_("The axis {0} does not exist: the array has {1} axes. The last one is axis=-1.")
 INSIDE = N_("The axis {2} does not exist: only {0} to {1} do. The last one is axis=-1.")
 ARGUMENT = N_(
@@ -22,10 +26,31 @@ SHAPE = N_(
     "An index is too large: .shape has an entry for each axis, counted from 0, and here there are "
     "fewer axes than that."
 )
+INIT_ARGUMENT = N_(
+    "__init__ of {0} has no argument {1}: look at its first line; or perhaps its own name is "
+    "misspelt (two underscores on each side)."
+)
+INIT_NONE = N_(
+    "__init__ of {0} takes a single argument, the layer itself (self): look at its first line; or "
+    "perhaps its own name is misspelt (two underscores on each side)."
+)
+SUPER = N_("super().__init__() takes no arguments here.")
+NO_INIT = N_(
+    "The class {0} has no __init__: perhaps that is misspelt (two underscores on each side), or "
+    "indented so that it belongs to another method."
+)
+MADE_FIRST = N_(
+    "torch.nn.{0} is the class of a layer: torch.nn.{0}() makes one, which is then called with the "
+    "tensor."
+)
 HOLDER = N_("A {0} only holds layers and cannot be called: call each of its layers in a loop.")
 FORWARD = N_(
     "The layer {0} has no forward: that is misspelt, or indented so that it belongs to another "
     "method."
+)
+INHERITED = N_(
+    "torch.nn.Module has no forward that super() could call: what the layer computes stands in its "
+    "own forward."
 )
 PARAMETER = N_(
     "A parameter can only be replaced by another: wrap the tensor in torch.nn.Parameter, or change "
@@ -33,6 +58,15 @@ PARAMETER = N_(
 )
 LAYER = N_("A layer of PyTorch is needed here, but this is of type {0}.")
 WRAPPED = N_("register_parameter takes a parameter: wrap the tensor in torch.nn.Parameter(...).")
+BUFFER = N_("A buffer is a tensor, and this is of type {0}: make it one, as in torch.tensor(0).")
+BUFFER_NAME = N_("register_buffer takes the name first, in quotes, and then the tensor.")
+TWICE = N_(
+    "The layer already has an attribute {0}. register_buffer and register_parameter make it "
+    "themselves: self.{0} = ... must not stand above them."
+)
+NO_MODULE = N_(
+    "{0} has no {1}, which every layer of PyTorch has: its class must inherit from torch.nn.Module."
+)
 MADE_OF = N_(
     "torch.nn.Parameter takes a tensor, and this is of type {0}: make it one, as in "
     "torch.tensor([0.5])."
@@ -43,12 +77,30 @@ CHILDREN = N_(
     "named_children()."
 )
 EMPTY = N_("The array is empty along axis {0}: look at the slice that it comes from.")
+MASK = N_(
+    "An array of True and False in square brackets must have the shape of the array, or of its "
+    "first axes."
+)
 INDICES = N_("There are more indices than the array has axes.")
 LIST = N_(
     "This is of type {0}, which has no {1}. If you meant what arrays and tensors have: make it an "
     "array first."
 )
-SEQUENCE = N_("A list cannot be multiplied by such a number: make it an array first.")
+APPENDING = N_(
+    "{1} belongs to lists, and this is of type {0}: start from an empty list, [], or write into "
+    "the array by index, as in y[i] = ..."
+)
+SEQUENCE = N_(
+    "A list (a tuple, a string) times n stands n times in a row, and n must be an integer (// "
+    "instead of /). To multiply its entries, make it an array first."
+)
+DICTIONARY = N_(
+    "A dictionary has no {0}: its entries are read and written in square brackets, with their key."
+)
+PLAIN = N_(
+    "A plain number has no gradients: .item() and float(...) take it out of the graph. Call "
+    "backward() on the tensor."
+)
 NOTHING = N_(
     "A value is None here. A function without return gives None, and .get of a dictionary for an "
     "unknown key; .grad is None before backward() and after zero_grad()."
@@ -58,7 +110,15 @@ NAME = N_(
     "belongs to another function."
 )
 MEANT = N_("The name {0} is not known here: perhaps {1} is meant.")
+SELF = N_(
+    "self is known only in a method of a class, as its first argument; a function works with what "
+    "it is given."
+)
 UNSET = N_("The variable {0} is used before anything is assigned to it, or only in another branch.")
+SHADOWED = N_(
+    "Because this line assigns to {0}, {0} is a variable in the whole function, and {0}(...) calls "
+    "it: give the result another name."
+)
 HEAD = N_(
     "The function is called with other arguments than it takes. Keep its first line as the "
     "notebook gives it; in a class, the first argument of a method is self."
@@ -77,17 +137,44 @@ RECORDED = N_(
 )
 SLICE = N_("The ends of a slice must be integers: math.ceil gives an int, np.ceil a float.")
 AXES = N_("An axis is a number, or a tuple of numbers: tuple(...) makes one of a {0}.")
+AXES_INSIDE = N_(
+    "A {0} stands where one axis is needed: inside a tuple of axes, * unpacks it, as in "
+    "(0, *range(2, x.ndim)); or perhaps this function takes one axis only."
+)
+LENGTHS = N_(
+    "A {0} stands where one length is needed: take an entry of it, as in x.shape[-1], or unpack it "
+    "with *, as in (-1, *[1] * n) or x.reshape(*shape, 1)."
+)
+STRING = N_("A string, in quotes, stands where an integer is needed.")
+PACKED = N_("np.{0} takes the arrays as one tuple or list, as in np.{0}((a, b)).")
+STRINGS = N_(
+    "A string and a number cannot be added: str(...) makes a string of a number, and print takes "
+    "several values, separated by commas."
+)
+RESULT = N_(
+    "One argument too many for a function of NumPy, which takes the last for the place of the "
+    "result. Perhaps there is a comma in place of a sign."
+)
 POWER = N_("In Python a power is written x ** 2; the sign ^ means something else.")
 DATATYPE = N_("This argument is the dtype: say which you mean by its name, as in keepdims={0}.")
+ZEROS = N_("{0} takes the shape as one tuple, as in {0}((2, 3)): what follows it is the dtype.")
 BRACKETS = N_("A function stands where its result is needed: the brackets () are missing.")
 ATTRIBUTES = N_(
     "{0} has no {1}: perhaps it is misspelt, or belongs to the other library or to layers."
 )
 OBJECT = N_("{0} is an instance of a layer: hand in its class, without brackets.")
 METHOD = N_("A function has no {0}: it must be called first, with brackets ().")
+LOOPED = N_(
+    "What the loop goes through gives more or fewer values each time than it has names. "
+    "for i, row in enumerate(x) counts the rows."
+)
 UNPACK = N_(
     "There are more or fewer values than names on the left of the equals sign. If they are those "
     "of x.shape: the number of axes may vary, so count them from the end, as in x.shape[-1]."
+)
+PAIRS = N_(
+    "Each item is a {0} here, not a pair. named_children() and named_modules() give each layer "
+    "with its name, children() and modules() without."
 )
 TENSOR = N_(
     "A function of PyTorch takes a tensor, and this is of type {0}: in a NumPy task use the "
@@ -95,12 +182,35 @@ TENSOR = N_(
 )
 LIKE = N_("torch.{0}_like takes a tensor; for a given length there is torch.{0}.")
 ONE_INDEX = N_("A list has one index at a time: make it an array first.")
-JOINED = N_("The sign + concatenates objects of type {0}: make them arrays first.")
+JOINED = N_(
+    "The sign + joins a {0} to another {0}, not to a number. A tuple of one number is written "
+    "(1,), a list [1]; to add a number to each entry, make an array first."
+)
+UNLIKE = N_(
+    "The sign + joins two tuples, or two lists, but not a {0} and a {1}. tuple(...) makes a tuple "
+    "of either; (1,) * n is one, and [1] * n a list."
+)
+CLASSES = N_("The second argument of isinstance is a class, or a tuple of classes.")
+EINSUM = N_(
+    "The letters of einsum do not fit the arrays: each array has a group of them, a letter for "
+    "each of its axes. In place of the axes left over stands ..., also after the arrow."
+)
+TRANSPOSED = N_("transpose takes as many axes as the array has, each of them once.")
+VIEW = N_("In NumPy, view sees the same memory as another dtype: for another shape, take reshape.")
 PLACES = N_(
     "An index is an integer. for v in x gives the values themselves, for i in range(len(x)) their "
     "indices."
 )
 BUILTIN = N_("Here {1} is the function of Python, which has no {0}: take np.{1}.")
+UNCHANGING = N_("A {0} cannot be changed: make a list of it, list(...), or a new {0}.")
+LENGTHLESS = N_(
+    "An object of type {0} has no length: len(...) counts the entries of an array, a list or the "
+    "like."
+)
+COUNTING = N_("An integer is needed here, not an object of type {0}; len(...) counts its entries.")
+MODULE_MET = N_(
+    "A module stands where a value is needed: perhaps there is a comma in place of the dot."
+)
 FIXED = N_(
     "What was handed in cannot be changed: give the new value a name of its own, and return it."
 )
@@ -115,6 +225,14 @@ WHOLE = N_(
     "integers. Make a new array, x = x - ..., or start from one of floats."
 )
 INIT = N_("super().__init__() is missing: it must be the first line of __init__ of every layer.")
+UNMADE = N_(
+    "{0} has neither a layer nor a method {1}: the one is set in __init__, self.{1} = ..., the "
+    "other defined with def."
+)
+ASKED = N_(
+    "{0} has no attribute {1}, for which the check asks: compare the names with those of the "
+    "statement."
+)
 ATTRIBUTE = N_(
     "{0} has no attribute {1}. In your own layer, what it keeps is set in __init__: self.{1} = ..."
 )
@@ -139,6 +257,14 @@ ALIGNED = N_(
     "@ and np.dot multiply matrices: the last axis of the first must be as long as the last but "
     "one of the second, or as the only one of a vector. Number by number, * multiplies."
 )
+AGAIN = N_(
+    "backward() goes through the same graph a second time: call it once, or compute the output "
+    "anew."
+)
+STARTED = N_(
+    "backward() starts at a single number, such as the loss; from a tensor, hand in the gradient "
+    "that arrives there: y.backward(dy)."
+)
 GRAPH = N_(
     "No gradient can flow back: detach(), .data, no_grad() or a way through NumPy has cut the "
     "graph."
@@ -158,6 +284,11 @@ CALL = N_(
     "An object of type {0} is called like a function: perhaps an operator, a comma or an index is "
     "missing, or a name is reused."
 )
+ATTRIBUTE_CALLED = N_("{0} is not a function: it stands without brackets ().")
+MODULE_CALLED = N_(
+    "A module is called like a function: perhaps a capital is missing, as in torch.nn.Parameter, "
+    "or the name of what the module holds."
+)
 HANDED = N_(
     "{0} cannot be called. Hand in a function or a class, without brackets; the class of a layer "
     "inherits from torch.nn.Module."
@@ -169,43 +300,81 @@ INSTALL = N_("{0} is not installed here: pip install {0}")
 PREDICTED = N_("Leave it a dictionary, with a value for each name; this is of type {0}.")
 RENAMED = N_("There is no value for {0}, but one for {1}: keep the names that the notebook gives.")
 
+OF_MODULES = "register_(?:buffer|parameter)|(?:load_)?state_dict|(?:named_)?parameters"
+AS_INTEGER = "be interpreted as an integer"
+NO_AXES = r"(?!.*(?:axis=|dim=|\.(?:mean|sum|var|std)\())"
+OF_A_SHAPE = rf"\n{NO_AXES}.*\b(?:reshape|view|expand|zeros|ones|empty|full|broadcast_to)\("
+INSIDE_IT = r"(?:element of type|but got|ints, not) (tuple|list|range|torch\.Size)"
+
 # what an exception says, and what that means; below it, in some, the line that raised it, and then
 # what is perhaps meant by a name or an attribute that is unknown
 COMMON = (
+    (r"could not broadcast input array", ASSIGNED),
     (r"could not be broadcast|broadcast shape|must match the size of tensor", FIT),
     (r"axis (-?\d+) is out of bounds for array of dimension (\d+)", OUTSIDE),
     (r"expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)", INSIDE),
+    (r"__init__\(\) (?:takes 1 positional|got an unexpected).*\n.*super\(.*__init__\(", SUPER),
+    (r"object\.__init__\(\) takes exactly one argument", SUPER),
+    (r"(\w+)\(\) takes no arguments\n\n", NO_INIT),
+    (r"(\w+)\.__init__\(\) takes 1 positional.*\n.*torch\.nn\.\1\(", MADE_FIRST),
     (r"keyword argument '(ax[ei]s|dims?|keep_?dims?|ddof|correction|unbiased)'", ARGUMENT),
+    (r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'\n\n", INIT_ARGUMENT),
+    (r"(\w+)\.__init__\(\) takes 1 positional argument but.*\n\n", INIT_NONE),
     (r"unexpected keyword argument '(\w+)'", NO_ARGUMENT),
     (r"index -?\d+ is out of bounds for (?:axis|dimension) (\d+) with size 0", EMPTY),
     (r"index (-?\d+) is out of bounds for (?:axis|dimension) (\d+) with size (\d+)", INDEX),
+    (r"boolean index did not match", MASK),
     (r"too many indices", INDICES),
     (r"tuple index out of range\n.*\.shape\[", SHAPE),
-    (r"(?:list|tuple) index out of range", LISTED),
+    (r"(?:list|tuple) index out of range|index -?\d+ is out of range", LISTED),
     (r"Module \[((?:Module|Parameter)(?:List|Dict))\] is missing the required", HOLDER),
+    (r"Module \[\w+\] is missing the required.*\n.*super\(", INHERITED),
     (r"Module \[(\w+)\] is missing the required", FORWARD),
+    (r"'([A-Z]\w*)' object has no attribute 'forward'\n\n", FORWARD),
     (r"cannot assign '[\w.]+' (?:object )?as parameter", PARAMETER),
     (r"to parameter '\w+' \(torch\.nn\.Parameter or None required", WRAPPED),
+    (r"cannot assign '([\w.]+)' (?:object )?(?:to|as) buffer", BUFFER),
+    (r"buffer name should be a string", BUFFER_NAME),
+    (r"attribute '(\w+)' already exists", TWICE),
     (r"'([\w.]+)' object has no attribute 'detach'\n.*Parameter\(", MADE_OF),
+    (r"'(?:\w+)' object has no attribute '\w+'\n.*\ntorch\.Tensor$", INSIDE_LAYER),
+    (r"(?:'|module ')([\w.]+)'(?: object)? has no attribute '(\w+)'\n.*\n(.+)", OTHER),
     (r"([\w.]+) is not a Module subclass", LAYER),
-    (r"'(list|tuple|int|float|dict|str)' object has no attribute '(\w+)'", LIST),
+    (r"'float' object has no attribute 'backward'", PLAIN),
+    (r"'dict' object has no attribute '(\w+)'", DICTIONARY),
+    (r"'(list|tuple|int|float|str)' object has no attribute '(\w+)'", LIST),
     (r"'(NoneType)' object is not callable\n\n", CALL),
     (r"'(\w+)' object is not a dictionary of values", PREDICTED),
     (r"no value for (.+?), but one for (.+)", RENAMED),
     (r"NoneType", NOTHING),
     (r"name '(\w+)' is not defined\n.*\n(.+)", MEANT),
+    (r"name 'self' is not defined", SELF),
     (r"name '(\w+)' is not defined", NAME),
+    (r"local variable '(\w+)'.*\n\1 = (?:.*[^\w.])?\1\(", SHADOWED),
     (r"local variable '(\w+)'", UNSET),
     (r"positional arguments? but|required positional arguments?|multiple values for", HEAD),
+    (r"takes exactly \d+ arguments? \(", HEAD),
+    (r"view\(\) received .* - got \((tuple|list|range|torch\.Size),.*\n", LENGTHS),
     (r"invalid combination of arguments - got \((numpy\.ndarray)", TENSOR),
     (r"received an invalid combination of arguments", COMBINATION),
     (r"Can't call numpy\(\) on Tensor that requires grad", RECORDED),
     (r"slice indices must be integers", SLICE),
-    (r"'(list|range)' object cannot be interpreted as an integer", AXES),
+    (rf"'(list|range|tuple)' object cannot {AS_INTEGER}{OF_A_SHAPE}", LENGTHS),
+    (rf"argument '(?:size|shape)' .*{INSIDE_IT}", LENGTHS),
+    (rf"argument 'dim' .*{INSIDE_IT}", AXES_INSIDE),
+    (rf"'str' object cannot {AS_INTEGER}", STRING),
+    (rf"'(list|range|set|generator)' object cannot {AS_INTEGER}", AXES),
+    (rf"'(tuple)' object cannot {AS_INTEGER}\n.*(?:axis|dim)=", AXES_INSIDE),
+    (rf"'(?:\w*function\w*|method)' object cannot {AS_INTEGER}", BRACKETS),
+    (r"'(?:\w*function\w*|method)' (?:object is not iterable|has no len)", BRACKETS),
     (r"'bitwise_xor' not supported|operand type\(s\) for \^", POWER),
     (r"Cannot interpret '(True|False)' as a data type", DATATYPE),
+    (r"Cannot interpret '\d+' as a data type\n.*\b((?:np|numpy)\.(?:zeros|ones|empty))\(", ZEROS),
     (r"operand type.*'(?:[\w.]*function\w*|method|[\w.]*Dispatcher|numpy.ufunc)'", BRACKETS),
     (r"must be Tensor, not \w*(?:function|method)", BRACKETS),
+    (r"operand type\(s\) for \+: '(?:int|float)' and '(list|tuple)'", JOINED),
+    (r"operand type\(s\) for \+: '(range|list|tuple)' and '(range|list|tuple)'", UNLIKE),
+    (r"unsupported operand type\(s\) for .*'module'", MODULE_MET),
     (r"unsupported operand type\(s\) for (.+?): '([\w.]+)' and '([\w.]+)'", OPERANDS),
     (r"can't multiply sequence by non-int", SEQUENCE),
     (r"^ZeroDivisionError", ZERO),
@@ -213,30 +382,46 @@ COMMON = (
     (r"Cannot cast ufunc|can't be cast to the desired output type", WHOLE),
     (r"Module\.__init__\(\) call|no attribute '_(?:buffers|parameters|modules|\w+_hooks)'", INIT),
     (r"module '([\w.]+)' has no attribute '(\w+)'", MODULE),
+    (r"'(numpy\.ndarray|Tensor)' object has no attribute '(append|extend|insert|pop)'", APPENDING),
     (r"'(numpy\.ndarray|Tensor)' object has no attribute '(\w+)'", ATTRIBUTES),
     (r"'(?:function|method|[\w.]+Dispatcher)' object has no attribute '(\w+)'", METHOD),
     (r"'(\w+)' object is not a class", OBJECT),
     (r"'[A-Z]\w*' (?:object is not (?:iterable|subscriptable)|has no len)", CHILDREN),
     (r"'(?:int|float)' object is not iterable", COUNTED),
+    (r"cannot unpack non-iterable ([A-Z]\w*) object\n.*\bfor ", PAIRS),
+    (r"(?:values to unpack|cannot unpack non-iterable).*\n(?:.*\W)?for [^=]*,[^=]* in ", LOOPED),
     (r"values to unpack|cannot unpack non-iterable", UNPACK),
     (r"(\w+)_like\(\): .*must be Tensor, not", LIKE),
     (r"must be Tensor, not [A-Z]\w*", INSIDE_LAYER),
     (r"(?:must be|expected) (?:a )?Tensor.*, (?:but got|not) (?:type )?([\w.]+)", TENSOR),
-    (r"only integers, slices|only integer tensors", PLACES),
+    (r"only integers, slices|only integer tensors|arrays used as indices must be", PLACES),
+    (r"isinstance\(\) arg 2 must be", CLASSES),
+    (r"einstein sum|^ValueError: einsum", EINSUM),
+    (r"axes don't match array", TRANSPOSED),
+    (r": (?:Tuple must|Type must be|Cannot interpret '-?\d+' as a).*\n.*\.view\(", VIEW),
     (r"'(axis|keepdims)' is an invalid keyword argument for (\w+)\(\)", BUILTIN),
+    (r"'(tuple|str)' object does not support item assignment", UNCHANGING),
     (r"can't set attribute|has no setter|readonly attribute", FIXED),
     (r"list indices must be integers or slices, not tuple", ONE_INDEX),
-    (r"can only concatenate (list|tuple)", JOINED),
-    (r"float\d*' object cannot be interpreted as an integer|or a single integer, got", NUMBER),
+    (r"can only concatenate str|ufunc 'add' did not contain a loop .*<U", STRINGS),
+    (r"return arrays must be of ArrayType", RESULT),
+    (r"can only concatenate (list|tuple) \(not \"(?:int|float)\"", JOINED),
+    (r"can only concatenate (list|tuple) \(not \"([\w.]+)\"", UNLIKE),
+    (r"float\d*' object cannot be interpreted as an integer|integer.*, got", NUMBER),
     (r"'tuple' object cannot be interpreted as an integer", ENTRY),
-    (r"'(?:\w+)' object has no attribute '\w+'\n.*\ntorch\.Tensor$", INSIDE_LAYER),
-    (r"'(\w+)' object has no attribute '(\w+)'\n.*\n(.+)", OTHER),
+    (rf"'(\w+)' object cannot {AS_INTEGER}", COUNTING),
+    (r"object of type '([\w.]+)' has no len", LENGTHLESS),
+    (rf"'([A-Z]\w*)' object has no attribute '({OF_MODULES})'", NO_MODULE),
+    (r"'(\w+)' object has no attribute '(\w+)'\n.*\bself\.\2\(", UNMADE),
     (r"'(\w+)' object has no attribute '(\w+)'\n.*\bself\.\2\b", ATTRIBUTE),
+    (r"'([A-Z]\w*)' object has no attribute '(\w+)'\n\n", ASKED),
     (r"'(\w+)' object has no attribute '(\w+)'", LACKING),
     (r"(?:Missing|Unexpected) key\(s\) in state_dict: (.+?)\.(?: |$)", KEYS),
     (r"size mismatch for ([\w.]+): .*shape (.+?) from .*model is (.+?)\.(?: |$)", SIZE),
     (r"leaf Variable", LEAF),
     (r"modified by an inplace operation", NEEDED),
+    (r"backward through the graph a second time", AGAIN),
+    (r"created only for scalar outputs", STARTED),
     (r"does not require grad and does not have a grad_fn", GRAPH),
     (r"shapes cannot be multiplied \((\S+) and (\S+)\)", PRODUCT),
     (r"not aligned|matmul: Input operand|size mismatch, got input", ALIGNED),
@@ -244,11 +429,16 @@ COMMON = (
     (r"expected scalar type|must have the same dtype|same dtype, but got", DTYPES),
     (r"argument 'size' .*must be tuple of ints, not ([\w.]+)", SIZES),
     (r"inhomogeneous shape", UNEVEN),
+    (r"only integer scalar arrays.*\n.*\bnp\.(concatenate|[vh]?stack)\(", PACKED),
     (r"be converted to (?:a )?(?:Python )?[Ss]calar|setting an array element", SINGLE),
+    (r"Boolean value of Tensor.*\n(?!if |while ).*torch\.nn\.([A-Z]\w*)\(", MADE_FIRST),
     (r"truth value of an array|Boolean value of Tensor", TRUTH),
     (r"cannot reshape array of size (\d+) into shape (.+)", RESHAPE),
     (r"shape '(.+?)' is invalid for input of size (\d+)", RESHAPE),
     (r"could not infer output dtype|must be either a floating point", INTEGERS),
+    (r"'module' object is not callable", MODULE_CALLED),
+    (r"object is not callable\n.*(\.(?:shape|ndim|dtype|T))\(", ATTRIBUTE_CALLED),
+    (r"'Tensor' object is not callable\n(?!.*(?:jax|func|autograd)).*(\.grad)\(", ATTRIBUTE_CALLED),
     (r"'([\w.]+)' object is not callable", CALL),
     (r"'([\w.]+)' object is not subscriptable", SUBSCRIPT),
     (r"^AssertionError", ASSERTED),
@@ -271,6 +461,7 @@ CALLS = {
     DATATYPE,
     BRACKETS,
     CALL,
+    MODULE_CALLED,
     OBJECT,
 }
 

@@ -192,24 +192,6 @@ def test_an_exception_is_kept_with_the_students_line_and_the_shapes_met():
     assert result.shapes == {"x": "(2, 3)", "mean": "(2,)"}
 
 
-def misspelt(x, gamma, beta, eps):
-    centred = x - x.mean(-1, keepdims=True)
-    return gamma * centred / centerd + beta  # noqa: F821
-
-
-def forgotten(x, gamma, beta, eps):
-    dxhat = gamma * x
-    return dxhat - xhat * dxhat.mean()  # noqa: F821
-
-
-def without_library(x, gamma, beta, eps):
-    return sqrt(x)  # noqa: F821
-
-
-def capital(x, gamma, beta, eps):
-    return x.Shape
-
-
 class Restless:
     def __dir__(self):
         raise SystemExit
@@ -222,18 +204,8 @@ def restless(x, gamma, beta, eps):
     return Restless().shape
 
 
-@pytest.mark.parametrize(
-    ("answer", "meant"),
-    [
-        (misspelt, "centred"),
-        (forgotten, ""),  # what stands beside it is no misspelling
-        (without_library, "np.sqrt"),
-        (capital, "shape"),
-        (restless, ""),
-    ],
-)
-def test_what_is_perhaps_meant_is_kept(answer, meant):
-    assert observe(answer, "layer_norm/forward").results[0].meant == meant
+def test_an_object_that_tells_nothing_of_itself_is_no_trouble():
+    assert observe(restless, "layer_norm/forward").results[0].meant == ""
 
 
 class Halved(torch.nn.Module):
