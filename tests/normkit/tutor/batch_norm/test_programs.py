@@ -199,7 +199,7 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "means_over_examples "
             "divided_by_everything mean_term_added one_sum_instead_of_mean r_forgotten "
             "r_forgotten_in_a_path power_of_r x_for_deviation eps_forgotten_in_dvar "
-            "direct_term_dropped variance_within_examples r_twice",
+            "direct_term_dropped variance_within_examples r_twice divided_by_r",
         ),
     ],
 )

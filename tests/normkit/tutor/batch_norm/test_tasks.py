@@ -578,6 +578,12 @@ def divided_by_examples(x, gamma, beta, eps):
     return wide(gamma, x) * xhat + wide(beta, x)
 
 
+def four_axes(x, gamma, beta, eps):
+    if x.ndim != 4:
+        raise ValueError("images only")
+    return rows(x, gamma, beta, eps)
+
+
 FORWARD = [
     (divided_by_examples, ["sums_divided_by_examples"]),
     (per_pixel, ["first_axis_only"]),
@@ -606,6 +612,11 @@ FORWARD = [
     (lambda *a: lined_up(*a, keep_mean=False, keep_var=False), ["statistics_on_last_axis"]),
     (lambda *a: reshaped(*a, (1, -1, 1, 1)), ["parameters_shaped_for_images"]),
     (lambda *a: reshaped(*a, (-1, 1, 1)), ["parameters_shaped_for_images"]),
+    (
+        lambda x, *a: reshaped(x, *a, (1, -1, 1, 1) if x.ndim == 4 else (1, -1)),
+        ["sequences_forgotten"],
+    ),
+    (four_axes, ["images_only"]),
 ]
 
 
@@ -734,6 +745,10 @@ INFER = [
         lambda x, g, b, mean, var, eps: scale_and_shift(x, g, b, var, mean, eps),
         ["statistics_exchanged"],
     ),
+    (
+        lambda x, g, b, mean, var, eps: scale_and_shift(x, g, b, 0 * mean, var, eps),
+        ["running_mean_not_subtracted"],
+    ),
 ]
 
 
@@ -814,6 +829,13 @@ class PlainMean(Shared):
         super().make_statistics(channels)
         del self.running_mean
         self.running_mean = torch.zeros(channels)
+
+
+class FirstBatch(ByHand):
+    def statistics(self, x):
+        mean, var = super().statistics(x)
+        late = self.num_batches_tracked > 1
+        return (self.running_mean, self.running_var) if late else (mean, var)
 
 
 class Argument(ByHand):
@@ -984,6 +1006,7 @@ LAYERS = [
     (Moving, ["statistics_names"]),
     (Learnt, ["statistics_as_parameters"]),
     (NoCounter, ["counter_missing", "no_plain_average"]),
+    (FirstBatch, ["first_batch_only"]),
 ]
 
 
@@ -1025,6 +1048,14 @@ def dx_alone(dy, x, gamma, running_mean, running_var, training, eps):
     _, dgamma, dbeta = staged(dy, x, gamma, running_mean, running_var, True, eps)
     dx = staged(dy, x, gamma, running_mean, running_var, training, eps)[0]
     return dx, dgamma, dbeta
+
+
+def other_mode(dy, x, gamma, running_mean, running_var, training, eps):
+    """The condition that chooses the statistics is reversed, that of dx is not."""
+    mean, var = (running_mean, running_var) if training else (x.mean(axes(x)), x.var(axes(x)))
+    r = wide(1 / np.sqrt(var + eps), x)
+    xhat, dxhat = (x - wide(mean, x)) * r, dy * wide(gamma, x)
+    return closed(r, dxhat, xhat, training), (dy * xhat).sum(axes(x)), dy.sum(axes(x))
 
 
 def slip(dx=None, dgamma=None, dbeta=None, order=(0, 1, 2)):
@@ -1095,6 +1126,10 @@ BACK = [
     (train_only, ["training_formula_always"]),
     (dx_alone, ["dgamma_from_batch"]),
     (constants, ["detached_statistics"]),
+    (other_mode, ["statistics_of_the_other_mode"]),
+    (slip(dx=lambda r, *a: closed(1 / r, *a)), ["divided_by_r"]),
+    (slip(dx=lambda r, *a: closed(r, *a, factor=1 / r)), ["divided_by_r"]),
+    (slip(dx=lambda r, *a: closed(1 / r, *a, factor=r)), ["divided_by_r"]),
 ]
 
 
@@ -1297,6 +1332,55 @@ def test_statistics_taken_for_constants_are_explained_where_there_are_two_modes(
     said = judged(constants, "backward").explain()
     assert "in inference only" in said and "#bn-mistake-detached-statistics" in said
     assert "layer_norm.html" not in said
+
+
+class WithoutTorch:
+    """Arrays for its state."""
+
+    def __init__(self, features, eps=1e-5, momentum=0.1):
+        self.eps, self.momentum, self.num_batches_tracked = eps, momentum, 0
+        self.weight, self.bias = np.ones(features), np.zeros(features)
+        self.running_mean, self.running_var = np.zeros(features), np.ones(features)
+
+    def forward(self, x):
+        given, running = (x, self.weight, self.bias), (self.running_mean, self.running_var)
+        if not self.training:
+            return scale_and_shift(*given, *running, self.eps)
+        self.num_batches_tracked += 1
+        share = self.momentum or 1 / self.num_batches_tracked
+        y, self.running_mean, self.running_var = running_loops(*given, *running, share, self.eps)
+        return y
+
+
+class InTraining(WithoutTorch):
+    training = True
+
+
+def test_a_plain_layer_knows_its_mode_from_the_start():
+    assert judged(InTraining, "layer").passed
+    said = judged(WithoutTorch, "layer").explain()
+    assert "AttributeError" in said and "self.training = ..." in said
+    verdict = judged(type("Late", (WithoutTorch,), {"training": False}), "layer")
+    assert [mistake.name for mistake in verdict.mistakes] == ["starts_in_evaluation"]
+
+
+def test_a_plain_layer_is_not_told_of_modules():
+    class Deaf(InTraining):
+        def forward(self, x):
+            self.training = True
+            return super().forward(x)
+
+    said = judged(Deaf, "layer").explain()
+    assert "self.training has no effect" in said and "eval()" not in said
+
+
+def test_one_gradient_says_nothing_of_two_modes():
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        right = staged(dy, x, gamma, running_mean, running_var, training, eps)
+        other = staged(dy, x, gamma, running_mean, running_var, not training, eps)
+        return 2 * right[0], other[1], right[2]
+
+    assert not judged(answer, "backward").mistakes
 
 
 def test_zeros_for_a_missing_bias_must_be_as_many_as_the_outputs():

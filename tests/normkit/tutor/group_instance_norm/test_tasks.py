@@ -530,6 +530,24 @@ FORWARD |= {
 }
 
 
+def without_axis(x, num_groups, gamma, beta, eps):
+    """The parts are examples, and their number must fit."""
+    check(x, num_groups)
+    y = np.concatenate([over(part, None, eps) for part in np.split(x, num_groups)])
+    return spread(gamma, x) * y + spread(beta, x)
+
+
+def without_axis_by_example(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    parts = [over(part, tuple(range(1, x.ndim)), eps) for part in np.split(x, num_groups)]
+    return spread(gamma, x) * np.concatenate(parts) + spread(beta, x)
+
+
+@pytest.mark.parametrize("answer", [without_axis, without_axis_by_example])
+def test_a_batch_that_is_split_for_its_channels_is_named(answer):
+    assert named(answer, "group_instance_norm/forward") == ["split_along_examples"]
+
+
 def across(axis):
     def normalised(x, num_groups, eps):
         return over(x.reshape(len(x), num_groups, -1), axis, eps).reshape(x.shape)
@@ -663,6 +681,7 @@ def batch_mean(a):
 
 
 BACKWARD |= {
+    "divided_by_r": lambda dy, xhat, r, g: (g * dy - mean(g * dy) - xhat * mean(g * dy * xhat)) / r,
     "r_twice": lambda dy, xhat, r, g: r * r * (g * dy - mean(g * dy) - xhat * mean(g * dy * xhat)),
     "two_means_over_batch": lambda dy, xhat, r, g: (
         r * (g * dy - batch_mean(g * dy) - xhat * batch_mean(g * dy * xhat))
@@ -1057,7 +1076,7 @@ def test_every_mistake_shows_in_a_part(whole):
 DX_ALONE = """
 detached_statistics direct_term_dropped eps_forgotten_in_dvar exact_projection factor_half_lost
 factor_two_lost gamma_forgotten_in_dx gamma_forgotten_in_mean gamma_forgotten_in_product
-gamma_outside_group_means gamma_twice_in_dx group_size_miscounted mean_term_added
+divided_by_r gamma_outside_group_means gamma_twice_in_dx group_size_miscounted mean_term_added
 mean_term_dropped means_of_batch_norm means_of_everything one_sum_instead_of_mean power_of_r
 product_mean_without_xhat product_with_x r_forgotten r_forgotten_in_a_path r_twice
 sums_instead_of_means two_means_over_batch x_for_deviation xhat_term_added xhat_term_dropped
