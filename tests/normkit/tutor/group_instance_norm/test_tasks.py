@@ -787,6 +787,11 @@ def searching(fits, numbers=lambda channels: range(1, channels + 1), end=0):
     return search
 
 
+def closest(norm, group_norm, x):
+    numbers = [n for n in range(1, x.shape[1] + 1) if x.shape[1] % n == 0]
+    return min(numbers, key=lambda n: np.abs(group_norm(x, n) - norm(x)).max())
+
+
 def gives_up(norm, group_norm, x):
     for number in range(1, x.shape[1] + 1):
         if x.shape[1] % number == 0:
@@ -859,6 +864,28 @@ def broken_off(norm, group_norm, x):
         (
             "zero_tried",
             searching(lambda a, b, x: np.allclose(a, b), lambda channels: range(channels + 1)),
+        ),
+        (
+            "one_group_missed",
+            searching(lambda a, b, x: np.allclose(a, b), lambda channels: range(2, channels + 1)),
+        ),
+        *(
+            (
+                "fixed_limit",
+                searching(lambda a, b, x: np.allclose(a, b), lambda _, n=n: range(1, n)),
+            )
+            for n in (7, 9, 10, 13)
+        ),
+        ("means_compared", searching(lambda a, b, x: (a - b).max() < 1e-6)),
+        ("means_compared", searching(lambda a, b, x: (b - a).max() < 1e-6)),
+        ("means_compared", searching(lambda a, b, x: np.allclose(a[:, 0], b[:, 0]))),
+        ("means_compared", searching(lambda a, b, x: np.allclose(a[..., 0, 0], b[..., 0, 0]))),
+        ("means_compared", searching(lambda a, b, x: np.allclose(a.mean((2, 3)), b.mean((2, 3))))),
+        ("difference_wanted", searching(lambda a, b, x: not np.allclose(a, b))),
+        ("closest_number_returned", closest),
+        *(
+            ("not_zero_where_none_fits", searching(lambda a, b, x: np.allclose(a, b), end=end))
+            for end in (1, -1)
         ),
     ],
 )
@@ -951,6 +978,40 @@ def alone(same, examples=range):
     return experiment
 
 
+def kept(some, at):
+    """Each example among these, against it in the batch."""
+
+    def experiment(norm, x):
+        return all(np.allclose(norm(some(x, i))[at], norm(x)[i]) for i in range(len(x)))
+
+    return experiment
+
+
+def ends(norm, x):
+    y = norm(x)
+    return np.allclose(norm(x[:1])[0], y[0]) and np.allclose(norm(x[-1:])[0], y[-1])
+
+
+def first_changed(norm, x):
+    other = x.copy()
+    other[0] += 10
+    return np.allclose(norm(other)[1:], norm(x)[1:])
+
+
+def one_channel(norm, x):
+    for i in range(len(x)):
+        other = x.copy()
+        other[np.arange(len(x)) != i, 0] -= 5
+        if not np.allclose(norm(other)[i], norm(x)[i]):
+            return False
+    return True
+
+
+def by_channel(norm, x):
+    y = norm(x)
+    return all(np.allclose(norm(x[:, [c]]), y[:, [c]]) for c in range(x.shape[1]))
+
+
 def halves(norm, x):
     half, y = len(x) // 2, norm(x)
     return np.allclose(norm(x[:half]), y[:half]) and np.allclose(norm(x[half:]), y[half:])
@@ -1035,6 +1096,33 @@ def test_a_misspelt_name_of_a_prediction_is_told():
         ("always_independent", lambda norm, x: True),
         ("answer_inverted", lambda norm, x: not others_replaced(norm, x)),
         ("all_examples_changed", lambda norm, x: np.allclose(norm(x + 10), norm(x))),
+        ("all_examples_changed", lambda norm, x: np.allclose(norm(2 * x), norm(x))),
+        ("last_example_changed", lambda norm, x: np.allclose(norm(x[:-1]), norm(x)[:-1])),
+        ("first_example_changed", first_changed),
+        ("not_every_example_tested", ends),
+        ("some_examples_kept", pairs),
+        ("some_examples_kept", kept(lambda x, i: x[: i + 1], -1)),
+        ("some_examples_kept", kept(lambda x, i: x[i:], 0)),
+        (
+            "example_added",
+            lambda norm, x: np.allclose(norm(np.append(3 - x[:1], x, 0))[1:], norm(x)),
+        ),
+        (
+            "example_added",
+            lambda norm, x: np.allclose(norm(np.append(x, 0 * x[:1], 0))[:-1], norm(x)),
+        ),
+        ("one_channel_changed", one_channel),
+        ("abs_forgotten", alone(lambda a, b: (a - b).max() < 1e-6)),
+        ("abs_forgotten", alone(lambda a, b: (b - a).max() < 1e-6)),
+        ("tolerance_too_large", alone(lambda a, b: np.allclose(a, b, rtol=0.1, atol=0.1))),
+        ("example_means_compared", alone(lambda a, b: np.isclose(a.std(), b.std()))),
+        ("example_means_compared", alone(lambda a, b: np.allclose(a[0], b[0]))),
+        ("example_means_compared", alone(lambda a, b: np.allclose(a[-1], b[-1]))),
+        ("example_means_compared", alone(lambda a, b: np.isclose(a[0, 0], b[0, 0]))),
+        ("example_means_compared", alone(lambda a, b: np.allclose(a.mean(-1), b.mean(-1)))),
+        ("norm_recognised", lambda norm, x: norm is not BATCHED["batch_norm_training"]),
+        ("norm_recognised", lambda norm, x: not np.allclose(norm(x).mean((0, 2)), 0)),
+        ("channels_separated", by_channel),
     ],
 )
 def test_a_wrong_experiment_is_named(name, experiment):
