@@ -572,10 +572,30 @@ def reshaped(x, gamma, beta, eps, shape):
     return np.reshape(gamma, shape) * xhat + np.reshape(beta, shape)
 
 
-def divided_by_examples(x, gamma, beta, eps):
-    d = x - x.sum(axes(x), keepdims=True) / len(x)
-    xhat = d / np.sqrt((d * d).sum(axes(x), keepdims=True) / len(x) + eps)
+def divided_by_examples(x, gamma, beta, eps, by=0):
+    d = x - x.sum(axes(x), keepdims=True) / x.shape[by]
+    xhat = d / np.sqrt((d * d).sum(axes(x), keepdims=True) / x.shape[by] + eps)
     return wide(gamma, x) * xhat + wide(beta, x)
+
+
+def over_these(chosen):
+    """The right program, over other axes."""
+
+    def answer(x, gamma, beta, eps):
+        mean, var = x.mean(chosen(x), keepdims=True), x.var(chosen(x), keepdims=True)
+        return wide(gamma, x) * (x - mean) / np.sqrt(var + eps) + wide(beta, x)
+
+    return answer
+
+
+def with_root(root):
+    """The right program, with another root."""
+
+    def answer(x, gamma, beta, eps):
+        xhat = (x - keep(x)) / root(x.var(axes(x), keepdims=True), eps)
+        return wide(gamma, x) * xhat + wide(beta, x)
+
+    return answer
 
 
 def four_axes(x, gamma, beta, eps):
@@ -617,6 +637,18 @@ FORWARD = [
         ["sequences_forgotten"],
     ),
     (four_axes, ["images_only"]),
+    (lambda x, g, b, eps: rows(x, g, -b, eps), ["beta_subtracted"]),
+    (lambda x, g, b, eps: rows(-x, g, b, eps), ["deviations_reversed"]),
+    (over_these(lambda x: (0, 2) if x.ndim > 2 else 0), ["positions_left_out"]),
+    (over_these(lambda x: (0, *range(2, x.ndim - 1))), ["positions_left_out"]),
+    (
+        lambda x, g, b, eps: g * rows(x, g**0, 0 * b, eps) + wide(b, x),
+        ["one_parameter_on_last_axis"],
+    ),
+    (lambda *a: divided_by_examples(*a, by=1), ["sums_divided_by_channels"]),
+    (with_root(lambda var, eps: np.sqrt(np.sqrt(var) + eps)), ["root_taken_twice"]),
+    (with_root(lambda var, eps: np.sqrt(var) + np.sqrt(eps)), ["eps_otherwise"]),
+    (with_root(lambda var, eps: (var + eps) ** 1 / 2), ["power_halved"]),
 ]
 
 
@@ -661,6 +693,11 @@ RUN = [
         ),
         ["swapped_momentum"],
     ),
+    (updated(lambda old, mu, mom: mom * old + (1 - mom) * mu), ["swapped_momentum"]),
+    (updated(lambda old, mu, mom: old), ["one_never_updated"]),
+    (updated(var=lambda old, s2, m, mom: old), ["one_never_updated"]),
+    (updated(lambda old, mu, mom: old + mom * (old - mu)), ["moved_away"]),
+    (lambda *a: [updated()(*a)[i] for i in (0, 1, 1)], ["one_returned_twice"]),
     (updated(var=lambda old, s2, m, mom: old - mom * (old - s2**0.5)), ["biased_running_std"]),
     (
         updated(var=lambda old, s2, m, mom: (1 - mom) * old + mom * np.sqrt(m * s2 / (m - 1))),
@@ -829,6 +866,20 @@ class PlainMean(Shared):
         super().make_statistics(channels)
         del self.running_mean
         self.running_mean = torch.zeros(channels)
+
+
+class MeanAlone(ByHand):
+    def update(self, mean, var, x):
+        before = self.running_var.clone()
+        super().update(mean, var, x)
+        self.running_var = before
+
+
+class MovedAway(ByHand):
+    def update(self, mean, var, x):
+        before = self.running_mean.clone()
+        super().update(mean, var, x)
+        self.running_mean = 2 * before - self.running_mean
 
 
 class FirstBatch(ByHand):
@@ -1007,6 +1058,8 @@ LAYERS = [
     (Learnt, ["statistics_as_parameters"]),
     (NoCounter, ["counter_missing", "no_plain_average"]),
     (FirstBatch, ["first_batch_only"]),
+    (MeanAlone, ["one_never_updated"]),
+    (MovedAway, ["moved_away"]),
 ]
 
 
@@ -1090,6 +1143,25 @@ def dy_in_place(dy, x, gamma, *others):
     return dx, dgamma * gamma, dbeta * gamma
 
 
+def count(x):
+    """How many numbers share a mean."""
+    return x.size // x.shape[1]
+
+
+def brackets_forgotten(r, dxhat, xhat, training):
+    return r * dxhat - (keep(dxhat) + xhat * keep(dxhat * xhat) if training else 0)
+
+
+def terms_exchanged(r, dxhat, xhat, training):
+    taken = keep(dxhat * xhat) + xhat * keep(dxhat)
+    return r * (dxhat - taken) if training else r * dxhat
+
+
+def parameters_in_training_only(dy, x, gamma, running_mean, running_var, training, eps):
+    dx, *found = staged(dy, x, gamma, running_mean, running_var, training, eps)
+    return dx, *(gradient if training else 0 * gradient for gradient in found)
+
+
 BACK = [
     (slip(dgamma=lambda dy, x, mean, dxhat, xhat: dy * x), ["dgamma_with_x"]),
     (
@@ -1127,6 +1199,17 @@ BACK = [
     (dx_alone, ["dgamma_from_batch"]),
     (constants, ["detached_statistics"]),
     (other_mode, ["statistics_of_the_other_mode"]),
+    (slip(dx=lambda r, *a: closed(-r, *a, factor=-r)), ["dx_negated"]),
+    (slip(dx=lambda r, dxhat, xhat, t: dxhat), ["dxhat_returned"]),
+    (slip(dx=brackets_forgotten), ["brackets_forgotten_in_dx"]),
+    (slip(dx=terms_exchanged), ["terms_exchanged"]),
+    (slip(dx=lambda r, d, *a: closed(r, d, *a, factor=r * count(d))), ["compact_form_incomplete"]),
+    (slip(dx=lambda r, d, *a: closed(r, d, *a, factor=r / count(d))), ["divided_by_n_again"]),
+    (
+        slip(dgamma=lambda dy, x, mean, dxhat, xhat: dy * xhat / count(dy)),
+        ["one_gradient_averaged"],
+    ),
+    (parameters_in_training_only, ["no_gradients_in_inference"]),
     (slip(dx=lambda r, *a: closed(1 / r, *a)), ["divided_by_r"]),
     (slip(dx=lambda r, *a: closed(r, *a, factor=1 / r)), ["divided_by_r"]),
     (slip(dx=lambda r, *a: closed(1 / r, *a, factor=r)), ["divided_by_r"]),
@@ -1158,6 +1241,16 @@ FOLDED = [
     ),
     (mean_as_it_is, ["mean_not_scaled", "no_bias_not_handled"]),
     (folded(c=lambda beta, mean, a: beta - mean), ["mean_not_scaled"]),
+    (folded(c=lambda beta, mean, a: -beta - a * mean), ["beta_subtracted"]),
+    (folded(lambda gamma, var, eps: (var + eps) ** 0.5 / gamma), ["scale_inverted"]),
+    (
+        lambda W, b, gamma, beta, mean, var, eps: fold_rows(W, b, beta, gamma, mean, var, eps),
+        ["scale_and_shift_exchanged"],
+    ),
+    (
+        folded(c=lambda beta, mean, a: beta + a * mean, bias=lambda b, a, c: c - a * b),
+        ["bias_minus_mean_reversed"],
+    ),
     (folded(lambda gamma, var, eps: (var + eps) ** -0.5), ["gamma_not_folded"]),
     (folded(lambda gamma, var, eps: gamma / (var + eps)), ["running_var_as_std"]),
     (folded(c=lambda beta, mean, a: a * (beta - mean)), ["beta_scaled"]),

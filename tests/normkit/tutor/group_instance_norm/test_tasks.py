@@ -515,7 +515,36 @@ def one_group_checked(x, num_groups, gamma, beta, eps):
     return whole_example(x, num_groups, gamma, beta, eps)
 
 
+def with_variance(var):
+    """The right program, but for the variance of the rows."""
+
+    def normalised(x, num_groups, eps):
+        rows = x.reshape(len(x), num_groups, -1)
+        centred = rows - rows.mean(-1, keepdims=True)
+        return (centred / np.sqrt(var(centred, x, num_groups) + eps)).reshape(x.shape)
+
+    return around(normalised)
+
+
+def left_too_early(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    y, size = np.zeros(x.shape, gamma.dtype), x.shape[1] // num_groups
+    for g in range(num_groups):
+        part = x[:, g * size : (g + 1) * size]
+        y[:, g * size : (g + 1) * size] = over(part, tuple(range(1, x.ndim)), eps)
+        return spread(gamma, x) * y + spread(beta, x)
+
+
 FORWARD |= {
+    "root_taken_twice": with_variance(lambda rows, x, g: rows.std(-1, keepdims=True)),
+    "variance_miscounted": with_variance(
+        lambda rows, x, g: (rows**2).sum(-1, keepdims=True) / (x.shape[1] // g)
+    ),
+    "rows_of_groups": around(
+        lambda x, g, eps: over(x.reshape(len(x), -1, g), -1, eps).reshape(x.shape)
+    ),
+    "first_group_alone": left_too_early,
+    "beta_subtracted": lambda x, g, gamma, beta, eps: reshape(x, g, gamma, -beta, eps),
     "parameters_shaped_for_images": lined_up_for_images,
     "assert_for_error": with_assert,
     "examples_not_kept": around(rows_of_all),
@@ -681,6 +710,14 @@ def batch_mean(a):
 
 
 BACKWARD |= {
+    "dx_negated": lambda dy, xhat, r, g: r * (mean(g * dy) + xhat * mean(g * dy * xhat) - g * dy),
+    "dxhat_returned": lambda dy, xhat, r, g: g * dy,
+    "terms_exchanged": lambda dy, xhat, r, g: (
+        r * (g * dy - xhat * mean(g * dy) - mean(g * dy * xhat))
+    ),
+    "divided_by_n_again": lambda dy, xhat, r, g: (
+        r / xhat.shape[-1] * (g * dy - mean(g * dy) - xhat * mean(g * dy * xhat))
+    ),
     "divided_by_r": lambda dy, xhat, r, g: (g * dy - mean(g * dy) - xhat * mean(g * dy * xhat)) / r,
     "r_twice": lambda dy, xhat, r, g: r * r * (g * dy - mean(g * dy) - xhat * mean(g * dy * xhat)),
     "two_means_over_batch": lambda dy, xhat, r, g: (
@@ -723,6 +760,7 @@ def parameters(dgamma=None, dbeta=None, order=(0, 1, 2)):
         ("dgamma_with_x", parameters(dgamma=lambda dy, x, centred, g: dy * x)),
         ("r_forgotten_in_xhat", parameters(dgamma=lambda dy, x, centred, g: dy * centred)),
         ("dbeta_with_gamma", parameters(dbeta=lambda dy, x, centred, g: dy * g)),
+        ("one_gradient_averaged", parameters(dbeta=lambda dy, *_: dy * dy.shape[1] / dy.size)),
         ("parameters_returned_in_reverse", parameters(order=(0, 2, 1))),
         ("dx_returned_last", parameters(order=(1, 2, 0))),
     ],
@@ -1166,11 +1204,13 @@ detached_statistics direct_term_dropped eps_forgotten_in_dvar exact_projection f
 factor_two_lost gamma_forgotten_in_dx gamma_forgotten_in_mean gamma_forgotten_in_product
 divided_by_r gamma_outside_group_means gamma_twice_in_dx group_size_miscounted mean_term_added
 mean_term_dropped means_of_batch_norm means_of_everything one_sum_instead_of_mean power_of_r
-product_mean_without_xhat product_with_x r_forgotten r_forgotten_in_a_path r_twice
+brackets_forgotten_in_dx compact_form_incomplete divided_by_n_again dx_negated dxhat_returned
+product_mean_without_xhat product_with_x r_forgotten r_forgotten_in_a_path r_twice terms_exchanged
 sums_instead_of_means two_means_over_batch x_for_deviation xhat_term_added xhat_term_dropped
 """
 PARAMETERS_ALONE = """
-dbeta_with_gamma dgamma_with_gamma dgamma_with_x dgamma_without_xhat gradients_averaged
+dbeta_with_gamma dbeta_with_xhat deviations_reversed dgamma_with_gamma dgamma_with_x
+dgamma_without_xhat gradients_averaged gradients_over_channels one_gradient_averaged
 gradients_keep_axes gradients_not_summed gradients_over_examples gradients_over_positions
 gradients_per_group last_axis_kept last_example_kept parameters_returned_in_reverse
 """
