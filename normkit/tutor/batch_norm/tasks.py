@@ -130,7 +130,9 @@ GIVEN = N_("running_mean as the caller holds it")
 NEW = N_("y of a new layer in evaluation (weight 1, bias 0)")
 TRAINED = N_("y in training")
 EVALUATED = N_("y of one example in evaluation")
+SECOND = N_("y of a second batch in training")
 AGAIN = N_("y in evaluation after a second batch")
+UNTOLD = N_("y of a new layer that nobody has told its mode")
 
 
 def _use_forward(answer, **given) -> Named:
@@ -177,7 +179,7 @@ def _use_layer(answer, dy, x, gamma, beta, momentum, eps) -> Named:
     backward(y, dy)
     yield from {"dx": x.grad, "dweight": layer.weight.grad, "dbias": layer.bias.grad}.items()
     yield EVALUATED, layer.eval()(x[:1])
-    layer.train()(dy)
+    yield SECOND, layer.train()(dy)
     yield AGAIN, layer.eval()(x)
     yield "num_batches_tracked", layer.num_batches_tracked
 
@@ -196,10 +198,11 @@ def _use_plain(answer, dy, x, gamma, beta, momentum, eps) -> Named:
     layer.training = False
     yield EVALUATED, called(layer, x[:1])
     layer.training = True
-    called(layer, dy)
+    yield SECOND, called(layer, dy)
     layer.training = False
     yield AGAIN, called(layer, x)
     yield "num_batches_tracked", layer.num_batches_tracked
+    yield UNTOLD, called(answer(x.shape[1], eps=eps, momentum=momentum), x)
 
 
 # --- The tasks --------------------------------------------------------------------------------
@@ -304,7 +307,7 @@ add(
         *("batch_norm/layer_without_torch", "batch_norm/layer"),
         use=_use_plain,
         programs=("batch_norm/PlainBatchNorm",),
-        any_dtype=(NEW, TRAINED, EVALUATED, AGAIN, *RUNNING),
+        any_dtype=(NEW, TRAINED, EVALUATED, SECOND, AGAIN, UNTOLD, *RUNNING),
         plain="",
     ),
     part("batch_norm/statistics", "batch_norm/running", use=_use_statistics),

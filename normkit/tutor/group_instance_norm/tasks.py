@@ -179,11 +179,33 @@ def group_norm(x, num_groups, eps=1e-5):
     return (centred * r).reshape(x.shape)  # as NORMS, but for the last digits
 
 
-# More, on which wrong searches fail: two are like group normalisation in one example only
+def _moved(place, by):
+    """Group normalisation, but for the numbers in one place."""
+
+    def norm(x):
+        y = group_norm(x, 2)
+        y[place] += by
+        return y
+
+    return norm
+
+
+def _stretched(x):
+    """Group normalisation with the mean of each channel, but twice the deviations from it."""
+    y = group_norm(x, 2)
+    return 2 * y - y.mean((2, 3), keepdims=True)
+
+
+# More, on which wrong searches fail: most are like group normalisation in some numbers only
 MORE_NORMS = {
     "pairs_in_first_example": _pairs_in(0),
     "pairs_in_last_example": _pairs_in(-1),
     "group_norm_in_two": lambda x: group_norm(x, 2),
+    "first_channel_lower": _moved(np.s_[:, 0], -1),
+    "last_channel_higher": _moved(np.s_[:, -1], 1),
+    "first_position_higher": _moved(np.s_[..., 0, 0], 1),
+    "last_position_lower": _moved(np.s_[..., -1, -1], -1),
+    "stretched_channels": _stretched,
 }
 
 
@@ -211,6 +233,7 @@ def _identity_probes(rng):
     eight = {"norm": "pairs_of_channels", "x": images(rng, 2, 8, 3, 5)}
     four = {"norm": "pairs_of_channels", "x": images(rng, 2, 4, 3, 8)}
     more = [{"norm": name, "x": images(rng, 3, 6, 2, 4)} for name in MORE_NORMS]
+    more += [{"norm": "instance_norm", "x": images(rng, 2, count, 3, 5)} for count in (8, 24)]
     x = six[0]["x"] - six[0]["x"].mean((2, 3), keepdims=True)
     done = {"norm": "layer_norm_of_positions", "x": x / x.std((2, 3), keepdims=True)}
     name = N_("channels that are normalised already")
@@ -250,6 +273,27 @@ def _mean_kept(x):
     return x + x[..., 0].mean() * (-1.0) ** np.arange(x.shape[1])[:, None]
 
 
+def _next(x):
+    """The example after each; for the last, itself."""
+    return x[[min(i + 1, len(x) - 1) for i in range(len(x))]]
+
+
+def _less(channel, other):
+    """Subtract from one channel the mean of another over the examples: nothing else depends."""
+
+    def norm(x):
+        y = x.copy()
+        y[:, channel] -= x[:, other].mean(0)
+        return y
+
+    return norm
+
+
+def _tilted(x):
+    """Shift the positions by a number of the batch, up to down: each channel keeps its mean."""
+    return x + x[..., 0].mean() * np.linspace(1, -1, x.shape[-1])
+
+
 # More, on which the usual wrong experiments fail
 MORE_BATCHED = {
     "group_norm_of_shifted": lambda x: _each(lambda x: group_norm(x, 2, eps=0))(x + x.mean()),
@@ -259,8 +303,17 @@ MORE_BATCHED = {
     "identity": np.copy,
     "zero": np.zeros_like,
     "minus_one_before": lambda x: x - _shifted(x) * (np.arange(len(x)) % 2)[:, None, None],
-    "minus_little": lambda x: x - 0.05 * x.mean(0),
+    "minus_little": lambda x: x - 0.01 * x.mean(0),
     "mean_kept": _mean_kept,
+    "minus_next": lambda x: x - _next(x),
+    "plus_exponentials": lambda x: x + np.exp(x / 4).sum(0),
+    "minus_exponentials": lambda x: x - np.exp(x / 4).sum(0),
+    "plus_mean_of_first": lambda x: x + x[..., 0].mean(),
+    "first_channel_less_first": _less(0, 0),
+    "first_channel_less_last": _less(0, -1),
+    "last_channel_less_first": _less(-1, 0),
+    "last_channel_less_last": _less(-1, -1),
+    "tilted": _tilted,
 }
 
 

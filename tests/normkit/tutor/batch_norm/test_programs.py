@@ -173,7 +173,8 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "forward",
             "first_axis_only sequences_forgotten statistics_on_last_axis gamma_on_last_axis "
             "channels_last reshaped_to_rows one_statistic_on_last_axis sums_divided_by_examples "
-            "instance_norm_of_images variance_within_examples",
+            "instance_norm_of_images variance_within_examples positions_left_out "
+            "one_parameter_on_last_axis",
         ),
         (
             "statistics",
@@ -183,7 +184,9 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "mean_of_squares brackets_forgotten "
             "running_in_training old_running_in_training not_divided deviations_not_squared "
             "statistic_of_whole_array gamma_and_beta_exchanged root_multiplied "
-            "variance_within_examples instance_norm_of_images sums_divided_by_examples",
+            "variance_within_examples instance_norm_of_images sums_divided_by_examples "
+            "eps_otherwise variance_squared root_taken_twice beta_subtracted deviations_reversed "
+            "power_halved sums_divided_by_channels",
         ),
         (
             "backward_inference",
@@ -199,7 +202,9 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "means_over_examples "
             "divided_by_everything mean_term_added one_sum_instead_of_mean r_forgotten "
             "r_forgotten_in_a_path power_of_r x_for_deviation eps_forgotten_in_dvar "
-            "direct_term_dropped variance_within_examples r_twice",
+            "direct_term_dropped variance_within_examples r_twice divided_by_r "
+            "compact_form_incomplete dxhat_returned root_taken_twice brackets_forgotten_in_dx "
+            "terms_exchanged divided_by_n_again",
         ),
     ],
 )

@@ -572,10 +572,36 @@ def reshaped(x, gamma, beta, eps, shape):
     return np.reshape(gamma, shape) * xhat + np.reshape(beta, shape)
 
 
-def divided_by_examples(x, gamma, beta, eps):
-    d = x - x.sum(axes(x), keepdims=True) / len(x)
-    xhat = d / np.sqrt((d * d).sum(axes(x), keepdims=True) / len(x) + eps)
+def divided_by_examples(x, gamma, beta, eps, by=0):
+    d = x - x.sum(axes(x), keepdims=True) / x.shape[by]
+    xhat = d / np.sqrt((d * d).sum(axes(x), keepdims=True) / x.shape[by] + eps)
     return wide(gamma, x) * xhat + wide(beta, x)
+
+
+def over_these(chosen):
+    """The right program, over other axes."""
+
+    def answer(x, gamma, beta, eps):
+        mean, var = x.mean(chosen(x), keepdims=True), x.var(chosen(x), keepdims=True)
+        return wide(gamma, x) * (x - mean) / np.sqrt(var + eps) + wide(beta, x)
+
+    return answer
+
+
+def with_root(root):
+    """The right program, with another root."""
+
+    def answer(x, gamma, beta, eps):
+        xhat = (x - keep(x)) / root(x.var(axes(x), keepdims=True), eps)
+        return wide(gamma, x) * xhat + wide(beta, x)
+
+    return answer
+
+
+def four_axes(x, gamma, beta, eps):
+    if x.ndim != 4:
+        raise ValueError("images only")
+    return rows(x, gamma, beta, eps)
 
 
 FORWARD = [
@@ -606,6 +632,23 @@ FORWARD = [
     (lambda *a: lined_up(*a, keep_mean=False, keep_var=False), ["statistics_on_last_axis"]),
     (lambda *a: reshaped(*a, (1, -1, 1, 1)), ["parameters_shaped_for_images"]),
     (lambda *a: reshaped(*a, (-1, 1, 1)), ["parameters_shaped_for_images"]),
+    (
+        lambda x, *a: reshaped(x, *a, (1, -1, 1, 1) if x.ndim == 4 else (1, -1)),
+        ["sequences_forgotten"],
+    ),
+    (four_axes, ["images_only"]),
+    (lambda x, g, b, eps: rows(x, g, -b, eps), ["beta_subtracted"]),
+    (lambda x, g, b, eps: rows(-x, g, b, eps), ["deviations_reversed"]),
+    (over_these(lambda x: (0, 2) if x.ndim > 2 else 0), ["positions_left_out"]),
+    (over_these(lambda x: (0, *range(2, x.ndim - 1))), ["positions_left_out"]),
+    (
+        lambda x, g, b, eps: g * rows(x, g**0, 0 * b, eps) + wide(b, x),
+        ["one_parameter_on_last_axis"],
+    ),
+    (lambda *a: divided_by_examples(*a, by=1), ["sums_divided_by_channels"]),
+    (with_root(lambda var, eps: np.sqrt(np.sqrt(var) + eps)), ["root_taken_twice"]),
+    (with_root(lambda var, eps: np.sqrt(var) + np.sqrt(eps)), ["eps_otherwise"]),
+    (with_root(lambda var, eps: (var + eps) ** 1 / 2), ["power_halved"]),
 ]
 
 
@@ -650,6 +693,11 @@ RUN = [
         ),
         ["swapped_momentum"],
     ),
+    (updated(lambda old, mu, mom: mom * old + (1 - mom) * mu), ["swapped_momentum"]),
+    (updated(lambda old, mu, mom: old), ["one_never_updated"]),
+    (updated(var=lambda old, s2, m, mom: old), ["one_never_updated"]),
+    (updated(lambda old, mu, mom: old + mom * (old - mu)), ["moved_away"]),
+    (lambda *a: [updated()(*a)[i] for i in (0, 1, 1)], ["one_returned_twice"]),
     (updated(var=lambda old, s2, m, mom: old - mom * (old - s2**0.5)), ["biased_running_std"]),
     (
         updated(var=lambda old, s2, m, mom: (1 - mom) * old + mom * np.sqrt(m * s2 / (m - 1))),
@@ -734,6 +782,10 @@ INFER = [
         lambda x, g, b, mean, var, eps: scale_and_shift(x, g, b, var, mean, eps),
         ["statistics_exchanged"],
     ),
+    (
+        lambda x, g, b, mean, var, eps: scale_and_shift(x, g, b, 0 * mean, var, eps),
+        ["running_mean_not_subtracted"],
+    ),
 ]
 
 
@@ -814,6 +866,27 @@ class PlainMean(Shared):
         super().make_statistics(channels)
         del self.running_mean
         self.running_mean = torch.zeros(channels)
+
+
+class MeanAlone(ByHand):
+    def update(self, mean, var, x):
+        before = self.running_var.clone()
+        super().update(mean, var, x)
+        self.running_var = before
+
+
+class MovedAway(ByHand):
+    def update(self, mean, var, x):
+        before = self.running_mean.clone()
+        super().update(mean, var, x)
+        self.running_mean = 2 * before - self.running_mean
+
+
+class FirstBatch(ByHand):
+    def statistics(self, x):
+        mean, var = super().statistics(x)
+        late = self.num_batches_tracked > 1
+        return (self.running_mean, self.running_var) if late else (mean, var)
 
 
 class Argument(ByHand):
@@ -984,6 +1057,9 @@ LAYERS = [
     (Moving, ["statistics_names"]),
     (Learnt, ["statistics_as_parameters"]),
     (NoCounter, ["counter_missing", "no_plain_average"]),
+    (FirstBatch, ["first_batch_only"]),
+    (MeanAlone, ["one_never_updated"]),
+    (MovedAway, ["moved_away"]),
 ]
 
 
@@ -1027,6 +1103,14 @@ def dx_alone(dy, x, gamma, running_mean, running_var, training, eps):
     return dx, dgamma, dbeta
 
 
+def other_mode(dy, x, gamma, running_mean, running_var, training, eps):
+    """The condition that chooses the statistics is reversed, that of dx is not."""
+    mean, var = (running_mean, running_var) if training else (x.mean(axes(x)), x.var(axes(x)))
+    r = wide(1 / np.sqrt(var + eps), x)
+    xhat, dxhat = (x - wide(mean, x)) * r, dy * wide(gamma, x)
+    return closed(r, dxhat, xhat, training), (dy * xhat).sum(axes(x)), dy.sum(axes(x))
+
+
 def slip(dx=None, dgamma=None, dbeta=None, order=(0, 1, 2)):
     """The closed form, with slips."""
 
@@ -1057,6 +1141,25 @@ def dy_in_place(dy, x, gamma, *others):
     dx, dgamma, dbeta = nine_steps(dy, x, gamma, *others)
     dy *= wide(gamma, x)
     return dx, dgamma * gamma, dbeta * gamma
+
+
+def count(x):
+    """How many numbers share a mean."""
+    return x.size // x.shape[1]
+
+
+def brackets_forgotten(r, dxhat, xhat, training):
+    return r * dxhat - (keep(dxhat) + xhat * keep(dxhat * xhat) if training else 0)
+
+
+def terms_exchanged(r, dxhat, xhat, training):
+    taken = keep(dxhat * xhat) + xhat * keep(dxhat)
+    return r * (dxhat - taken) if training else r * dxhat
+
+
+def parameters_in_training_only(dy, x, gamma, running_mean, running_var, training, eps):
+    dx, *found = staged(dy, x, gamma, running_mean, running_var, training, eps)
+    return dx, *(gradient if training else 0 * gradient for gradient in found)
 
 
 BACK = [
@@ -1095,6 +1198,21 @@ BACK = [
     (train_only, ["training_formula_always"]),
     (dx_alone, ["dgamma_from_batch"]),
     (constants, ["detached_statistics"]),
+    (other_mode, ["statistics_of_the_other_mode"]),
+    (slip(dx=lambda r, *a: closed(-r, *a, factor=-r)), ["dx_negated"]),
+    (slip(dx=lambda r, dxhat, xhat, t: dxhat), ["dxhat_returned"]),
+    (slip(dx=brackets_forgotten), ["brackets_forgotten_in_dx"]),
+    (slip(dx=terms_exchanged), ["terms_exchanged"]),
+    (slip(dx=lambda r, d, *a: closed(r, d, *a, factor=r * count(d))), ["compact_form_incomplete"]),
+    (slip(dx=lambda r, d, *a: closed(r, d, *a, factor=r / count(d))), ["divided_by_n_again"]),
+    (
+        slip(dgamma=lambda dy, x, mean, dxhat, xhat: dy * xhat / count(dy)),
+        ["one_gradient_averaged"],
+    ),
+    (parameters_in_training_only, ["no_gradients_in_inference"]),
+    (slip(dx=lambda r, *a: closed(1 / r, *a)), ["divided_by_r"]),
+    (slip(dx=lambda r, *a: closed(r, *a, factor=1 / r)), ["divided_by_r"]),
+    (slip(dx=lambda r, *a: closed(1 / r, *a, factor=r)), ["divided_by_r"]),
 ]
 
 
@@ -1123,6 +1241,16 @@ FOLDED = [
     ),
     (mean_as_it_is, ["mean_not_scaled", "no_bias_not_handled"]),
     (folded(c=lambda beta, mean, a: beta - mean), ["mean_not_scaled"]),
+    (folded(c=lambda beta, mean, a: -beta - a * mean), ["beta_subtracted"]),
+    (folded(lambda gamma, var, eps: (var + eps) ** 0.5 / gamma), ["scale_inverted"]),
+    (
+        lambda W, b, gamma, beta, mean, var, eps: fold_rows(W, b, beta, gamma, mean, var, eps),
+        ["scale_and_shift_exchanged"],
+    ),
+    (
+        folded(c=lambda beta, mean, a: beta + a * mean, bias=lambda b, a, c: c - a * b),
+        ["bias_minus_mean_reversed"],
+    ),
     (folded(lambda gamma, var, eps: (var + eps) ** -0.5), ["gamma_not_folded"]),
     (folded(lambda gamma, var, eps: gamma / (var + eps)), ["running_var_as_std"]),
     (folded(c=lambda beta, mean, a: a * (beta - mean)), ["beta_scaled"]),
@@ -1297,6 +1425,55 @@ def test_statistics_taken_for_constants_are_explained_where_there_are_two_modes(
     said = judged(constants, "backward").explain()
     assert "in inference only" in said and "#bn-mistake-detached-statistics" in said
     assert "layer_norm.html" not in said
+
+
+class WithoutTorch:
+    """Arrays for its state."""
+
+    def __init__(self, features, eps=1e-5, momentum=0.1):
+        self.eps, self.momentum, self.num_batches_tracked = eps, momentum, 0
+        self.weight, self.bias = np.ones(features), np.zeros(features)
+        self.running_mean, self.running_var = np.zeros(features), np.ones(features)
+
+    def forward(self, x):
+        given, running = (x, self.weight, self.bias), (self.running_mean, self.running_var)
+        if not self.training:
+            return scale_and_shift(*given, *running, self.eps)
+        self.num_batches_tracked += 1
+        share = self.momentum or 1 / self.num_batches_tracked
+        y, self.running_mean, self.running_var = running_loops(*given, *running, share, self.eps)
+        return y
+
+
+class InTraining(WithoutTorch):
+    training = True
+
+
+def test_a_plain_layer_knows_its_mode_from_the_start():
+    assert judged(InTraining, "layer").passed
+    said = judged(WithoutTorch, "layer").explain()
+    assert "AttributeError" in said and "self.training = ..." in said
+    verdict = judged(type("Late", (WithoutTorch,), {"training": False}), "layer")
+    assert [mistake.name for mistake in verdict.mistakes] == ["starts_in_evaluation"]
+
+
+def test_a_plain_layer_is_not_told_of_modules():
+    class Deaf(InTraining):
+        def forward(self, x):
+            self.training = True
+            return super().forward(x)
+
+    said = judged(Deaf, "layer").explain()
+    assert "self.training has no effect" in said and "eval()" not in said
+
+
+def test_one_gradient_says_nothing_of_two_modes():
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        right = staged(dy, x, gamma, running_mean, running_var, training, eps)
+        other = staged(dy, x, gamma, running_mean, running_var, not training, eps)
+        return 2 * right[0], other[1], right[2]
+
+    assert not judged(answer, "backward").mistakes
 
 
 def test_zeros_for_a_missing_bias_must_be_as_many_as_the_outputs():

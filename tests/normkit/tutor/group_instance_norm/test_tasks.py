@@ -515,7 +515,36 @@ def one_group_checked(x, num_groups, gamma, beta, eps):
     return whole_example(x, num_groups, gamma, beta, eps)
 
 
+def with_variance(var):
+    """The right program, but for the variance of the rows."""
+
+    def normalised(x, num_groups, eps):
+        rows = x.reshape(len(x), num_groups, -1)
+        centred = rows - rows.mean(-1, keepdims=True)
+        return (centred / np.sqrt(var(centred, x, num_groups) + eps)).reshape(x.shape)
+
+    return around(normalised)
+
+
+def left_too_early(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    y, size = np.zeros(x.shape, gamma.dtype), x.shape[1] // num_groups
+    for g in range(num_groups):
+        part = x[:, g * size : (g + 1) * size]
+        y[:, g * size : (g + 1) * size] = over(part, tuple(range(1, x.ndim)), eps)
+        return spread(gamma, x) * y + spread(beta, x)
+
+
 FORWARD |= {
+    "root_taken_twice": with_variance(lambda rows, x, g: rows.std(-1, keepdims=True)),
+    "variance_miscounted": with_variance(
+        lambda rows, x, g: (rows**2).sum(-1, keepdims=True) / (x.shape[1] // g)
+    ),
+    "rows_of_groups": around(
+        lambda x, g, eps: over(x.reshape(len(x), -1, g), -1, eps).reshape(x.shape)
+    ),
+    "first_group_alone": left_too_early,
+    "beta_subtracted": lambda x, g, gamma, beta, eps: reshape(x, g, gamma, -beta, eps),
     "parameters_shaped_for_images": lined_up_for_images,
     "assert_for_error": with_assert,
     "examples_not_kept": around(rows_of_all),
@@ -528,6 +557,24 @@ FORWARD |= {
         ).reshape(x.shape)
     ),
 }
+
+
+def without_axis(x, num_groups, gamma, beta, eps):
+    """The parts are examples, and their number must fit."""
+    check(x, num_groups)
+    y = np.concatenate([over(part, None, eps) for part in np.split(x, num_groups)])
+    return spread(gamma, x) * y + spread(beta, x)
+
+
+def without_axis_by_example(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    parts = [over(part, tuple(range(1, x.ndim)), eps) for part in np.split(x, num_groups)]
+    return spread(gamma, x) * np.concatenate(parts) + spread(beta, x)
+
+
+@pytest.mark.parametrize("answer", [without_axis, without_axis_by_example])
+def test_a_batch_that_is_split_for_its_channels_is_named(answer):
+    assert named(answer, "group_instance_norm/forward") == ["split_along_examples"]
 
 
 def across(axis):
@@ -663,6 +710,15 @@ def batch_mean(a):
 
 
 BACKWARD |= {
+    "dx_negated": lambda dy, xhat, r, g: r * (mean(g * dy) + xhat * mean(g * dy * xhat) - g * dy),
+    "dxhat_returned": lambda dy, xhat, r, g: g * dy,
+    "terms_exchanged": lambda dy, xhat, r, g: (
+        r * (g * dy - xhat * mean(g * dy) - mean(g * dy * xhat))
+    ),
+    "divided_by_n_again": lambda dy, xhat, r, g: (
+        r / xhat.shape[-1] * (g * dy - mean(g * dy) - xhat * mean(g * dy * xhat))
+    ),
+    "divided_by_r": lambda dy, xhat, r, g: (g * dy - mean(g * dy) - xhat * mean(g * dy * xhat)) / r,
     "r_twice": lambda dy, xhat, r, g: r * r * (g * dy - mean(g * dy) - xhat * mean(g * dy * xhat)),
     "two_means_over_batch": lambda dy, xhat, r, g: (
         r * (g * dy - batch_mean(g * dy) - xhat * batch_mean(g * dy * xhat))
@@ -704,6 +760,7 @@ def parameters(dgamma=None, dbeta=None, order=(0, 1, 2)):
         ("dgamma_with_x", parameters(dgamma=lambda dy, x, centred, g: dy * x)),
         ("r_forgotten_in_xhat", parameters(dgamma=lambda dy, x, centred, g: dy * centred)),
         ("dbeta_with_gamma", parameters(dbeta=lambda dy, x, centred, g: dy * g)),
+        ("one_gradient_averaged", parameters(dbeta=lambda dy, *_: dy * dy.shape[1] / dy.size)),
         ("parameters_returned_in_reverse", parameters(order=(0, 2, 1))),
         ("dx_returned_last", parameters(order=(1, 2, 0))),
     ],
@@ -766,6 +823,11 @@ def searching(fits, numbers=lambda channels: range(1, channels + 1), end=0):
         return end
 
     return search
+
+
+def closest(norm, group_norm, x):
+    numbers = [n for n in range(1, x.shape[1] + 1) if x.shape[1] % n == 0]
+    return min(numbers, key=lambda n: np.abs(group_norm(x, n) - norm(x)).max())
 
 
 def gives_up(norm, group_norm, x):
@@ -840,6 +902,28 @@ def broken_off(norm, group_norm, x):
         (
             "zero_tried",
             searching(lambda a, b, x: np.allclose(a, b), lambda channels: range(channels + 1)),
+        ),
+        (
+            "one_group_missed",
+            searching(lambda a, b, x: np.allclose(a, b), lambda channels: range(2, channels + 1)),
+        ),
+        *(
+            (
+                "fixed_limit",
+                searching(lambda a, b, x: np.allclose(a, b), lambda _, n=n: range(1, n)),
+            )
+            for n in (7, 9, 10, 13)
+        ),
+        ("means_compared", searching(lambda a, b, x: (a - b).max() < 1e-6)),
+        ("means_compared", searching(lambda a, b, x: (b - a).max() < 1e-6)),
+        ("means_compared", searching(lambda a, b, x: np.allclose(a[:, 0], b[:, 0]))),
+        ("means_compared", searching(lambda a, b, x: np.allclose(a[..., 0, 0], b[..., 0, 0]))),
+        ("means_compared", searching(lambda a, b, x: np.allclose(a.mean((2, 3)), b.mean((2, 3))))),
+        ("difference_wanted", searching(lambda a, b, x: not np.allclose(a, b))),
+        ("closest_number_returned", closest),
+        *(
+            ("not_zero_where_none_fits", searching(lambda a, b, x: np.allclose(a, b), end=end))
+            for end in (1, -1)
         ),
     ],
 )
@@ -932,6 +1016,40 @@ def alone(same, examples=range):
     return experiment
 
 
+def kept(some, at):
+    """Each example among these, against it in the batch."""
+
+    def experiment(norm, x):
+        return all(np.allclose(norm(some(x, i))[at], norm(x)[i]) for i in range(len(x)))
+
+    return experiment
+
+
+def ends(norm, x):
+    y = norm(x)
+    return np.allclose(norm(x[:1])[0], y[0]) and np.allclose(norm(x[-1:])[0], y[-1])
+
+
+def first_changed(norm, x):
+    other = x.copy()
+    other[0] += 10
+    return np.allclose(norm(other)[1:], norm(x)[1:])
+
+
+def one_channel(norm, x):
+    for i in range(len(x)):
+        other = x.copy()
+        other[np.arange(len(x)) != i, 0] -= 5
+        if not np.allclose(norm(other)[i], norm(x)[i]):
+            return False
+    return True
+
+
+def by_channel(norm, x):
+    y = norm(x)
+    return all(np.allclose(norm(x[:, [c]]), y[:, [c]]) for c in range(x.shape[1]))
+
+
 def halves(norm, x):
     half, y = len(x) // 2, norm(x)
     return np.allclose(norm(x[:half]), y[:half]) and np.allclose(norm(x[half:]), y[half:])
@@ -1016,6 +1134,33 @@ def test_a_misspelt_name_of_a_prediction_is_told():
         ("always_independent", lambda norm, x: True),
         ("answer_inverted", lambda norm, x: not others_replaced(norm, x)),
         ("all_examples_changed", lambda norm, x: np.allclose(norm(x + 10), norm(x))),
+        ("all_examples_changed", lambda norm, x: np.allclose(norm(2 * x), norm(x))),
+        ("last_example_changed", lambda norm, x: np.allclose(norm(x[:-1]), norm(x)[:-1])),
+        ("first_example_changed", first_changed),
+        ("not_every_example_tested", ends),
+        ("some_examples_kept", pairs),
+        ("some_examples_kept", kept(lambda x, i: x[: i + 1], -1)),
+        ("some_examples_kept", kept(lambda x, i: x[i:], 0)),
+        (
+            "example_added",
+            lambda norm, x: np.allclose(norm(np.append(3 - x[:1], x, 0))[1:], norm(x)),
+        ),
+        (
+            "example_added",
+            lambda norm, x: np.allclose(norm(np.append(x, 0 * x[:1], 0))[:-1], norm(x)),
+        ),
+        ("one_channel_changed", one_channel),
+        ("abs_forgotten", alone(lambda a, b: (a - b).max() < 1e-6)),
+        ("abs_forgotten", alone(lambda a, b: (b - a).max() < 1e-6)),
+        ("tolerance_too_large", alone(lambda a, b: np.allclose(a, b, rtol=0.1, atol=0.1))),
+        ("example_means_compared", alone(lambda a, b: np.isclose(a.std(), b.std()))),
+        ("example_means_compared", alone(lambda a, b: np.allclose(a[0], b[0]))),
+        ("example_means_compared", alone(lambda a, b: np.allclose(a[-1], b[-1]))),
+        ("example_means_compared", alone(lambda a, b: np.isclose(a[0, 0], b[0, 0]))),
+        ("example_means_compared", alone(lambda a, b: np.allclose(a.mean(-1), b.mean(-1)))),
+        ("norm_recognised", lambda norm, x: norm is not BATCHED["batch_norm_training"]),
+        ("norm_recognised", lambda norm, x: not np.allclose(norm(x).mean((0, 2)), 0)),
+        ("channels_separated", by_channel),
     ],
 )
 def test_a_wrong_experiment_is_named(name, experiment):
@@ -1057,13 +1202,15 @@ def test_every_mistake_shows_in_a_part(whole):
 DX_ALONE = """
 detached_statistics direct_term_dropped eps_forgotten_in_dvar exact_projection factor_half_lost
 factor_two_lost gamma_forgotten_in_dx gamma_forgotten_in_mean gamma_forgotten_in_product
-gamma_outside_group_means gamma_twice_in_dx group_size_miscounted mean_term_added
+divided_by_r gamma_outside_group_means gamma_twice_in_dx group_size_miscounted mean_term_added
 mean_term_dropped means_of_batch_norm means_of_everything one_sum_instead_of_mean power_of_r
-product_mean_without_xhat product_with_x r_forgotten r_forgotten_in_a_path r_twice
+brackets_forgotten_in_dx compact_form_incomplete divided_by_n_again dx_negated dxhat_returned
+product_mean_without_xhat product_with_x r_forgotten r_forgotten_in_a_path r_twice terms_exchanged
 sums_instead_of_means two_means_over_batch x_for_deviation xhat_term_added xhat_term_dropped
 """
 PARAMETERS_ALONE = """
-dbeta_with_gamma dgamma_with_gamma dgamma_with_x dgamma_without_xhat gradients_averaged
+dbeta_with_gamma dbeta_with_xhat deviations_reversed dgamma_with_gamma dgamma_with_x
+dgamma_without_xhat gradients_averaged gradients_over_channels one_gradient_averaged
 gradients_keep_axes gradients_not_summed gradients_over_examples gradients_over_positions
 gradients_per_group last_axis_kept last_example_kept parameters_returned_in_reverse
 """

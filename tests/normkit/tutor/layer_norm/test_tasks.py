@@ -276,9 +276,7 @@ BACKWARD = {
     "exact_projection": lambda dy, xhat, r, g: (
         r * (dy * g - mean(dy * g) - part_along(dy * g, xhat))
     ),
-    "root_inverted: in dx": lambda dy, xhat, r, g: (
-        (dy * g - mean(dy * g) - xhat * mean(dy * g * xhat)) / r
-    ),
+    "divided_by_r": lambda dy, xhat, r, g: (dy * g - mean(dy * g) - xhat * mean(dy * g * xhat)) / r,
     "detached_statistics": lambda dy, xhat, r, g: dy * g * r,
     "gamma_outside_bracket": lambda dy, xhat, r, g: (
         g * r * (dy - mean(dy) - xhat * mean(dy * xhat))
@@ -383,7 +381,7 @@ def gradients(dy, x, gamma, eps, *, way=""):
     """A backward pass that goes wrong in one of several ways."""
     centred = x - mean(x)
     root = np.sqrt(mean(centred**2) + eps)
-    r = root if way == "root_inverted" else 1 / root
+    r = root if way == "r_inverted" else 1 / root
     xhat = centred * r
     if way == "dy_changed_in_place":
         dy *= gamma
@@ -399,7 +397,7 @@ def gradients(dy, x, gamma, eps, *, way=""):
 
 
 WAYS = (
-    *("root_inverted", "dy_changed_in_place", "product_with_x", "dx_returned_last"),
+    *("r_inverted", "dy_changed_in_place", "product_with_x", "dx_returned_last"),
     "divided_by_n_again",
 )
 
