@@ -42,7 +42,8 @@ def shapes(named: Named) -> str:
 def starts(named: Named, usual: Iterable[str] = ("float32",)) -> str:
     """The numbers at the start, as far as they are all 0 or all 1, and unusual dtypes."""
     tensors = dict(named)
-    values = {name: sorted(set(tensor.flatten().tolist())) for name, tensor in tensors.items()}
+    numbers = {name: tensor.flatten().tolist() for name, tensor in tensors.items()}
+    values = {name: sorted({v + 0.0 for v in found}) for name, found in numbers.items()}  # -0 is 0
     known = {name: f"{v[0]:g}" if v in ([0], [1]) else NEITHER for name, v in values.items()}
     text = ", ".join(f"{name} = {value}" for name, value in sorted(known.items()))
     dtypes = {str(tensor.dtype).removeprefix("torch.") for tensor in tensors.values()}

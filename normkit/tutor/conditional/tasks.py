@@ -52,6 +52,7 @@ def _use_gradients(*wanted: str) -> Callable[..., Named]:
 IDENTITY = N_("whether a new layer returns x as it is")
 BRANCH = N_("whether the branch is as it was handed in")
 OTHERS = N_("learnt numbers that are neither in modulation nor in branch")
+ENTRIES = N_("entries of state_dict() that are neither in modulation nor in branch")
 TRAINED = N_("the output with loaded weights")
 
 
@@ -64,11 +65,12 @@ def _use_layer(answer, dy, x, c, weight, bias, seed) -> Named:
     layer = new(answer, branch, x.shape[-1], c.shape[-1])
     state = layer.state_dict()
     own = {n: v for n, v in state.items() if n.startswith(("modulation", "branch"))}
+    yield ENTRIES, shapes(_others(state, own))
     yield "state_dict()", shapes(own.items())
     yield OTHERS, sum(p.numel() for n, p in layer.named_parameters() if n not in own)
     yield STARTS, starts(_thirds(own, x.shape[-1]))
     pairs = zip(branch.parameters(), untouched.parameters(), strict=True)
-    yield BRANCH, all(torch.equal(a, b) for a, b in pairs)
+    yield BRANCH, all(torch.equal(a, b) and a.requires_grad for a, b in pairs)
     layer = layer.to(x.dtype)
     yield IDENTITY, bool(torch.equal(layer(x, c), x))
     trained = {"modulation.weight": weight, "modulation.bias": bias}
@@ -79,6 +81,24 @@ def _use_layer(answer, dy, x, c, weight, bias, seed) -> Named:
     backward(y, dy)
     yield from {"dx": x.grad, "dc": c.grad}.items()
     yield from ((f"d{name}", layer.get_parameter(name).grad) for name in trained)
+    yield "dbranch", _gradient(layer, branch)
+
+
+def _gradient(layer, branch):
+    """That of the branch, all in one, whether the layer holds it or not; None if a part is."""
+    import torch
+
+    held = dict(layer.named_parameters())
+    found = [held.get(f"branch.{name}", p).grad for name, p in branch.named_parameters()]
+    return None if any(g is None for g in found) else torch.cat([g.flatten() for g in found])
+
+
+def _others(state: dict, own: dict):
+    """What is not its own, whatever the module is called that holds it; nothing twice."""
+    places = {value.data_ptr() for value in own.values()}
+    for name, value in state.items():
+        if value.data_ptr() not in places:
+            yield name.rpartition(".")[2], value
 
 
 def _thirds(state: dict, width: int):
@@ -310,6 +330,7 @@ add(
         reference="normkit.conditional:adaptive_layer_norm",
         any_dtype=("y",),
         probes=_adaln_probes,
+        pairs=300,
     ),
     Task(
         "conditional/zero",
@@ -331,6 +352,7 @@ add(
         use=_use_with_eps(1e-5),
         any_dtype=("y",),
         probes=_class_probes,
+        pairs=300,
     ),
     Task(
         "conditional/adain",
@@ -341,6 +363,7 @@ add(
         reference="normkit.conditional:adaptive_instance_norm",
         any_dtype=("y",),
         probes=_style_probes,
+        pairs=300,
     ),
     Task(
         "conditional/layer",

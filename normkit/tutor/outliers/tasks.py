@@ -93,6 +93,7 @@ def _int8_probes(rng) -> list[Probe]:
         (N_("a square array"), square, -1),
         (N_("a token of zeros"), zeros, -1),
         (N_("a batch of sequences"), rng.normal(size=(2, 3, 4)), -1),
+        (N_("very small numbers"), np.array([0.6, -1, 2, 127]) * 5e-8, None),
     ]
     return [
         Probe(name, {"x": x} | ({} if axis is None else {"axis": axis})) for name, x, axis in inputs
@@ -114,7 +115,7 @@ def _product_probes(rng) -> list[Probe]:
     worked |= {"w": np.array([[1.27, 0.1234, 2]])}
     below, above = _with_outliers(rng, 4, 7, 3), _with_outliers(rng, 5, 7, 3)
     below["x"][2, 4], below["x"][1, 2] = -40, 10
-    above["x"][1:, 3] = 40
+    above["x"][1:, 3] = 25
     inputs = [
         (WORKED, worked, 6.0),
         (N_("a feature with large numbers"), _with_outliers(rng, 5, 8, 3, -60), 10.0),
@@ -124,6 +125,14 @@ def _product_probes(rng) -> list[Probe]:
         (N_("no feature with large numbers"), _with_outliers(rng, 4, 6, 5), 10.0),
         (N_("as many tokens as outputs"), _with_outliers(rng, 4, 6, 4, 50), 6.0),
         (N_("a higher threshold"), _with_outliers(rng, 5, 7, 3, 30, 3), 15.0),
+    ]
+    single, plain = _with_outliers(rng, 12, 5, 3), _with_outliers(rng, 20, 5, 3)
+    single["x"][0, 2], single["x"][1, 1] = 22, 8
+    single["x"][::2, 3], single["x"][1::2, 3] = 30, -30
+    plain["x"][:, 1] /= 10  # so that its norm is small as well
+    inputs += [
+        (N_("a feature that is large in one token, another in all"), single, 20.0),
+        (N_("many tokens without large numbers"), plain, 6.0),
     ]
     return [Probe(name, {**given, "threshold": bound}) for name, given, bound in inputs]
 
@@ -181,6 +190,9 @@ def _cap_probes(rng) -> list[Probe]:
     def past(*shape):
         return np.tril(np.ones(shape)) > 0
 
+    def low(*shape):
+        return rng.normal(size=shape) * 10 - 200
+
     worked = {"logits": np.array([[-4.0, 9]]), "mask": np.array([[True, False]]), "cap": 5.0}
     two = {"logits": np.array([[-20.0, 5, 3]]), "mask": np.array([[True, True, False]]), "cap": 5.0}
     some = rng.permutation(np.array([True] * 4 + [False] * 2))
@@ -192,6 +204,9 @@ def _cap_probes(rng) -> list[Probe]:
         one(N_("two heads"), past(2, 4, 4), 2.0),
         one(N_("some positions are masked"), np.tile(some, (3, 1)), 5.0),
         one(N_("an array of dtype float32"), past(4, 4), 3.0, "f", 1e-4),
+        Probe(
+            N_("capped logits near -cap"), {"logits": low(3, 3), "mask": past(3, 3), "cap": 50.0}
+        ),
     ]
 
 
@@ -233,6 +248,7 @@ def _z_probes(rng) -> list[Probe]:
         return Probe(name, given, tolerance)
 
     worked = {"logits": np.array([[2.0, 2]]), "targets": np.array([0]), "c": 0.1}
+    far = np.array([[0], [1000]])
     return [
         Probe(WORKED, worked),
         one(N_("a batch of tokens"), 4, 3, 1, 0.1),
@@ -240,6 +256,7 @@ def _z_probes(rng) -> list[Probe]:
         one(N_("logits below 0"), 3, 4, -6, 0.05),
         one(N_("logits around 1000"), 3, 4, 1000, 1e-4),
         one(N_("as many tokens as classes"), 4, 4, 1, 0.3),
+        one(N_("logits around 0 in one token, around 1000 in another"), 2, 3, far, 1e-4),
     ]
 
 

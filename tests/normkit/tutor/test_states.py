@@ -28,6 +28,8 @@ def test_names_and_shapes_are_sorted():
 def test_a_start_is_all_ones_or_all_zeros_or_unknown():
     layer = torch.nn.LayerNorm(2)
     assert starts(layer.named_parameters()) == "bias = 0, weight = 1"
+    layer.bias.data = torch.tensor([0.0, -0.0])
+    assert starts(layer.named_parameters()) == "bias = 0, weight = 1"
     layer.bias.data = torch.tensor([0.0, 1.0], dtype=torch.float64)
     assert starts(layer.named_parameters()) == f"bias = {NEITHER}, weight = 1 float64"
 

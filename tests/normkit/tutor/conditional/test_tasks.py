@@ -234,6 +234,15 @@ class ByHand(nn.Module):
         return torch.addcmul(x, gate[:, None], self.branch(h))
 
 
+class SignedZeros(WithFunctional):
+    def __init__(self, branch, width, condition_width):
+        super().__init__(branch, width, condition_width)
+        self.modulation = nn.Linear(condition_width, 3 * width)
+        with torch.no_grad():
+            self.modulation.weight *= 0  # half of them become -0
+        self.modulation.bias.data = -torch.zeros(3 * width)
+
+
 class SigmoidWritten(WithFunctional):
     def forward(self, x, c):
         rows = self.modulation(c * torch.sigmoid(c))
@@ -254,7 +263,7 @@ RIGHT = {
     "dx": [backward_with_the_library],
     "batch_norm": [classes_in_loops, classes_one_hot, classes_class_by_class],
     "adain": [adain_channel_by_channel, adain_flattened, adain_as_one_line],
-    "layer": [WithFunctional, ByHand, SigmoidWritten],
+    "layer": [WithFunctional, ByHand, SignedZeros, SigmoidWritten],
 }
 
 
@@ -354,6 +363,7 @@ WRONG = {
     "film": {
         "scale_without_one": of_film(lambda x, g, b: x * g + b),
         "scale_and_shift_exchanged": of_film(lambda x, g, b: (1 + b) * x + g),
+        "scale_subtracted": of_film(lambda x, g, b: x - g * x + b),
         "shift_before_scale": of_film(lambda x, g, b: (x + b) * (1 + g)),
         "one_outside_brackets": of_film(lambda x, g, b: b + 1 + g * x),
         "shift_forgotten": of_film(lambda x, g, b: x + g * x),
@@ -367,6 +377,9 @@ WRONG = {
         "scale_without_one": of_adaln(lambda z, g, b: z * g[:, None, :] + b[:, None, :]),
         "rows_meet_tokens": of_adaln(lambda z, g, b: b + z * (g + 1)),
         "features_meet_tokens": of_adaln(lambda z, g, b: b[..., None] + z * (g + 1)[..., None]),
+        "rms_instead": lambda x, g, b, eps=1e-6: (
+            x / np.sqrt((x**2).mean(-1, keepdims=True) + eps) * (1 + g[:, None]) + b[:, None]
+        ),
         "modulated_first": norm_of_modulated,
         "unbiased_variance": lambda x, g, b, eps=1e-6: (
             standardised(x, -1, eps, 1) * (1 + g[:, None]) + b[:, None]
@@ -428,6 +441,8 @@ WRONG["zero"] = {
     "gate_on_sum": of_block(lambda x, b, g, a, N, F: (F(N(x) * (1 + g) + b) + x) * a),
     "gate_forgotten": of_block(lambda x, b, g, a, N, F: F(N(x) * (1 + g) + b) + x),
     "stream_forgotten": of_block(lambda x, b, g, a, N, F: F(N(x) * (1 + g) + b) * a),
+    "branch_not_added": lambda x, modulation, norm, branch: x.copy(),
+    "h_returned": of_block(lambda x, b, g, a, N, F: N(x) * (1 + g) + b),
     "stream_normalised": of_block(lambda x, b, g, a, N, F: F(N(x) * (1 + g) + b) * a + N(x)),
     "modulated_first": of_block(lambda x, b, g, a, N, F: F(N(x * (1 + g) + b)) * a + x),
     "gate_before_branch": of_block(lambda x, b, g, a, N, F: F(a * (N(x) * (1 + g) + b)) + x),
@@ -479,6 +494,9 @@ def changing(**steps):
 
 WRONG["backward"] = {
     "one_forgotten_in_dxhat": changing(dxhat=lambda v: v["scale"] * v["dh"]),
+    "shift_forgotten": changing(h=lambda v: v["xhat"] * (1 + v["scale"])),
+    "forward_transposed": changing(f=lambda v: v["h"] @ v["weight"].T),
+    "branch_forgotten_in_dx": changing(dx=lambda v: v["dy"]),
     "scale_forgotten_in_dxhat": changing(dxhat=lambda v: v["dh"]),
     "gate_forgotten_on_the_way": changing(df=lambda v: v["dy"]),
     "stream_forgotten_in_dx": changing(dx=lambda v: v["through"]),
@@ -551,6 +569,12 @@ WRONG["batch_norm"] = {
     "layer_norm_instead": of_classes(
         lambda x, labels, eps: standardised(x, tuple(range(1, x.ndim)), eps)
     ),
+    "other_fixed_eps": of_classes(
+        lambda x, labels, eps: standardised(x, (0, *range(2, x.ndim)), 1e-6)
+    ),
+    "not_centred": of_classes(
+        lambda x, labels, eps: x / np.sqrt((x**2).mean((0, *range(2, x.ndim)), keepdims=True) + eps)
+    ),
     "scale_without_one": plain_gamma,
     "labels_ignored": of_classes(rows=lambda table, labels, x: table[:1]),
     "labels_from_one": of_classes(rows=lambda table, labels, x: table[labels - 1]),
@@ -575,6 +599,12 @@ def transferred(x, s, m, ms, d, ds):
     return ms + ds * ((x - m) / d)
 
 
+def unbiased_in_both(x, style, eps=1e-5):
+    over = tuple(range(2, x.ndim))
+    std = np.sqrt(style.var(over, ddof=1, keepdims=True) + eps)
+    return standardised(x, over, eps, 1) * std + style.mean(over, keepdims=True)
+
+
 WRONG["adain"] = {
     "style_and_content_exchanged": lambda x, style, eps=1e-5: of_adain(transferred)(style, x, eps),
     "statistics_exchanged": of_adain(lambda x, s, m, ms, d, ds: m + d * (x - ms) / ds),
@@ -586,6 +616,20 @@ WRONG["adain"] = {
     "one_plus_deviation": of_adain(lambda x, s, m, ms, d, ds: ms + (1 + ds) * (x - m) / d),
     "mean_not_subtracted": of_adain(lambda x, s, m, ms, d, ds: ms + ds * x / d),
     "unbiased_style": of_adain(transferred, ddof=1),
+    "both_unbiased": unbiased_in_both,
+    "eps_in_neither_root": lambda x, style, eps=1e-5: of_adain(transferred)(x, style, 0),
+    "eps_missing_in_content": lambda x, style, eps=1e-5: (
+        style.mean(over := tuple(range(2, x.ndim)), keepdims=True)
+        + np.sqrt(style.var(over, keepdims=True) + eps) * standardised(x, over, 0)
+    ),
+    "eps_fixed_in_one_root": lambda x, style, eps=1e-5: (
+        style.mean(over := tuple(range(2, x.ndim)), keepdims=True)
+        + np.sqrt(style.var(over, keepdims=True) + 1e-5) * standardised(x, over, eps)
+    ),
+    "own_mean_restored": of_adain(lambda x, s, m, ms, d, ds: m + (x - m) / d),
+    "deviations_exchanged": of_adain(lambda x, s, m, ms, d, ds: ms + d * (x - m) / ds),
+    "style_mean_subtracted": of_adain(lambda x, s, m, ms, d, ds: ms + ds * (x - ms) / d),
+    "not_centred": of_adain(lambda x, s, m, ms, d, ds: ms + ds * x / np.sqrt(d**2 + m**2)),
     "statistics_of_batch": of_adain(transferred, lambda x: (0, *range(2, x.ndim))),
     "statistics_of_example": of_adain(transferred, lambda x: tuple(range(1, x.ndim))),
     "axes_of_images": of_adain(transferred, lambda x: (2, 3)),
@@ -645,6 +689,27 @@ def branch_closed(self, width, condition_width):
     nn.init.zeros_(self.branch[-1].weight)
 
 
+def branch_erased(self, width, condition_width):
+    for parameter in self.branch.parameters():
+        parameter.data = torch.zeros_like(parameter)
+
+
+def branch_frozen(self, width, condition_width):
+    for parameter in self.branch.parameters():
+        parameter.requires_grad = False
+
+
+def gate_alone_at_zero(self, width, condition_width):
+    self.modulation = nn.Linear(condition_width, 3 * width)
+    with torch.no_grad():
+        self.modulation.weight[2 * width :] = 0
+        self.modulation.bias[2 * width :] = 0
+
+
+def scale_at_one(self, width, condition_width):
+    self.modulation.bias.data[width : 2 * width] += 1
+
+
 def gate_opened(self, width, condition_width):
     with torch.no_grad():
         self.modulation.bias[2 * width :].fill_(1)
@@ -694,6 +759,29 @@ class OwnNorm(WithFunctional):
         return x + gate * self.branch(self.layer_norm(x) * (1 + scale) + shift)
 
 
+class MapOfAnotherName(WithFunctional):
+    def __init__(self, branch, width, condition_width):
+        super().__init__(branch, width, condition_width)
+        self.to_rows = self.modulation
+        del self.modulation
+
+    def forward(self, x, c):
+        shift, scale, gate = self.to_rows(functional.silu(c))[:, None].chunk(3, dim=-1)
+        return right_forward(self, x, functional.layer_norm(x, (self.width,)), shift, scale, gate)
+
+
+class BranchOfAnotherName(WithFunctional):
+    def __init__(self, branch, width, condition_width):
+        super().__init__(branch, width, condition_width)
+        self.F = self.branch
+        del self.branch
+
+    def forward(self, x, c):
+        shift, scale, gate = self.modulation(functional.silu(c))[:, None].chunk(3, dim=-1)
+        xhat = functional.layer_norm(x, (self.width,), eps=1e-6)
+        return x + gate * self.F(xhat * (1 + scale) + shift)
+
+
 class WithoutBias(WithFunctional):
     def __init__(self, branch, width, condition_width):
         super().__init__(branch, width, condition_width)
@@ -705,7 +793,12 @@ WRONG_LAYERS = {
     "modulation_starts_at_random": made_with(random_again),
     "weight_starts_at_random": made_with(drawn_small),
     "gate_starts_at_one": made_with(gate_opened),
-    "branch_zeroed": made_with(branch_closed),
+    "only_gate_starts_at_zero": made_with(gate_alone_at_zero),
+    "branch_detached": made_with(branch_frozen),
+    "map_under_another_name": MapOfAnotherName,
+    "branch_under_another_name": BranchOfAnotherName,
+    "branch_zeroed": made_with(branch_erased),
+    "branch_weight_zeroed": made_with(branch_closed),
     "branch_not_registered": InAList,
     "rows_meet_tokens": TokensForgotten,
     "map_inside_sequential": AsInDiT,
@@ -722,6 +815,17 @@ WRONG_LAYERS = {
     "another_activation": forward_with(right_forward, act=functional.relu),
     "condition_detached": forward_with(right_forward, act=lambda c: functional.silu(c).detach()),
     "scale_without_one": forward_with(lambda s, x, z, b, g, a: x + a * s.branch(z * g + b)),
+    "scale_subtracted": forward_with(lambda s, x, z, b, g, a: x + a * s.branch(z - z * g + b)),
+    "one_moved_into_bias": type(
+        "Layer",
+        (forward_with(lambda s, x, z, b, g, a: x + a * s.branch(z * g + b)),),
+        {"__init__": made_with(scale_at_one).__init__},
+    ),
+    "rms_instead": forward_with(
+        right_forward, norm=lambda x: functional.rms_norm(x, x.shape[-1:], eps=1e-6)
+    ),
+    "h_returned": forward_with(lambda s, x, z, b, g, a: z * (1 + g) + b),
+    "branch_not_added": layer(forward=lambda self, x, c: x),
     "scale_before_shift": forward_with(lambda s, x, z, b, g, a: right_forward(s, x, z, g, b, a)),
     "gate_not_last": forward_with(lambda s, x, z, b, g, a: right_forward(s, x, z, g, a, b)),
     "gate_on_sum": forward_with(lambda s, x, z, b, g, a: a * (x + s.branch(z * (1 + g) + b))),
@@ -737,12 +841,18 @@ def test_wrong_layers_are_named(name):
     assert named(WRONG_LAYERS[name], "layer") == [name]
 
 
+def test_an_entry_of_the_state_that_is_not_asked_for_is_shown():
+    answer = made_with(lambda self, *widths: self.register_buffer("one", torch.ones(1)))
+    verdict = judged(answer, "layer")
+    assert not verdict.passed and "one(1,)" in verdict.explain()
+
+
 # --- Two mistakes, and what is no known mistake -----------------------------------------------
 
 
-def unbiased_in_both(x, style, eps=1e-5):
+def unbiased_in_both_without_eps(x, style, eps=1e-5):
     over = tuple(range(2, x.ndim))
-    std = np.sqrt(style.var(over, ddof=1, keepdims=True) + eps)
+    std = style.std(over, ddof=1, keepdims=True)
     return standardised(x, over, eps, 1) * std + style.mean(over, keepdims=True)
 
 
@@ -756,7 +866,7 @@ def two_in_the_block(x, modulation, norm, branch):
 
 
 TOGETHER = [
-    ("adain", unbiased_in_both, ["unbiased_style", "unbiased_variance"]),
+    ("adain", unbiased_in_both_without_eps, ["both_unbiased", "eps_missing_in_style"]),
     ("adaln", plain_and_exchanged, ["scale_and_shift_exchanged", "scale_without_one"]),
     ("zero", two_in_the_block, ["scale_before_shift", "scale_without_one"]),
 ]
@@ -785,7 +895,46 @@ def torchs_eps_on_the_way_there(dy, x, shift, scale, gate, weight, eps=1e-6):
     return dx, dshift, (dh * xhat).sum(1), (dy * f).sum(1)
 
 
+def with_detached_branch(self, x, xhat, b, g, a):
+    fixed = {name: p.detach() for name, p in self.branch.named_parameters()}
+    return x + a * torch.func.functional_call(self.branch, fixed, (xhat * (1 + g) + b,))
+
+
+def rows_without_labels(shape):
+    def answer(x, labels, scales, shifts, eps=1e-5):
+        xhat = standardised(x, (0, *range(2, x.ndim)), eps)
+        return (1 + scales.reshape(shape(x, scales))) * xhat + shifts.reshape(shape(x, shifts))
+
+    return answer
+
+
+def means_of_classes(x, labels, eps):
+    over = (0, *range(2, x.ndim))
+    mean = np.zeros(x.shape)
+    for k in labels:
+        mean[labels == k] = x[labels == k].mean(over, keepdims=True)
+    return (x - mean) / np.sqrt(x.var(over, keepdims=True) + eps)
+
+
 OTHERWISE = [
+    ("batch_norm", of_classes(means_of_classes), "statistics_per_class"),
+    (
+        "batch_norm",
+        rows_without_labels(lambda x, rows: (len(x), -1, *[1] * (x.ndim - 2))),
+        "rows_by_example",
+    ),
+    (
+        "batch_norm",
+        rows_without_labels(lambda x, rows: (*rows.shape, *[1] * (x.ndim - 2))),
+        "rows_by_example",
+    ),
+    ("adain", lambda x, style, eps=1e-5: x.copy(), "own_statistics_restored"),
+    (
+        "layer",
+        made_with(lambda self, *widths: self.branch.requires_grad_(False)),
+        "branch_detached",
+    ),
+    ("layer", forward_with(with_detached_branch), "branch_detached"),
     ("adaln", shift_without_an_axis, "rows_meet_tokens"),
     ("zero", gate_without_an_axis, "rows_meet_tokens"),
     ("backward", torchs_eps_on_the_way_there, "eps_of_layer_norm"),

@@ -223,6 +223,10 @@ def to_int8(x, axis=None, most=127, absolute=np.abs, rounded=np.round, kind=np.i
     return rounded(x / step).astype(kind), step
 
 
+def int8_with_step(x, step):
+    return np.rint(x / step).astype(np.int8), step
+
+
 def product(x, w, threshold, outlier=None, of_x=-1, of_w=-1):
     outlier = (np.abs(x) > threshold).any(0) if outlier is None else outlier(x, threshold)
     (qx, sx), (qw, sw) = quantise(x[:, ~outlier], of_x), quantise(w[:, ~outlier], of_w)
@@ -233,6 +237,13 @@ def product_that_wraps(x, w, threshold):
     outlier = (np.abs(x) > threshold).any(0)
     (qx, sx), (qw, sw) = quantise(x[:, ~outlier], -1), quantise(w[:, ~outlier], -1)
     return qx @ qw.T * sx * sw.T + x[:, outlier] @ w[:, outlier].T
+
+
+def by_tokens(x, w, threshold):
+    large = (np.abs(x) > threshold).any(1)
+    y = x @ w.T
+    y[~large] = all_quantised(x[~large], w, threshold)
+    return y
 
 
 def all_quantised(x, w, threshold):
@@ -258,6 +269,13 @@ def qk(q, k, heads, gamma_q, gamma_k, eps, mean=np.mean, split=None, by=np.sqrt,
     q, k = (split(z) for z in (q, k))
     q, k = (z / np.sqrt(mean(z**2, axis=-1, keepdims=True) + eps) for z in (q, k))
     return np.einsum(f"qhd,khd->{out}", gamma_q * q, gamma_k * k) / by(d)
+
+
+def qk_by_reshape(q, k, heads, gamma_q, gamma_k, eps):
+    d = len(gamma_q)
+    q, k = (z.reshape(-1, heads, d).transpose(1, 0, 2) for z in (q, k))
+    q, k = (z / np.sqrt((z**2).mean(-1, keepdims=True) + eps) for z in (q, k))
+    return (q * gamma_q) @ (k * gamma_k).reshape(heads, d, -1) / d**0.5
 
 
 def qk_whole(q, k, heads, gamma_q, gamma_k, eps):
@@ -294,6 +312,14 @@ def one_row(w_q, w_k, largest, threshold):
 
 def log_sum(z):
     return np.logaddexp.reduce(z, axis=-1)
+
+
+def shifted_sum(z):
+    return np.exp(z - z.max(axis=-1, keepdims=True)).sum(axis=-1)
+
+
+def with_one_largest(z):
+    return np.log(np.exp(z - z.max()).sum(axis=-1)) + z.max()
 
 
 def loss(penalty, log_z=log_sum):
@@ -336,6 +362,14 @@ WRONG = {
         "step_inverted": lambda x, axis=None: (lambda q, s: (q, 1 / s))(*to_int8(x, axis)),
         "results_exchanged": lambda x, axis=None: to_int8(x, axis)[::-1],
         "values_returned": lambda x, axis=None: (lambda q, s: (q * s, s))(*to_int8(x, axis)),
+        "abs_after_max": lambda x, axis=None: int8_with_step(
+            x, np.maximum(abs(x.max(axis, keepdims=True)), 1e-300) / 127
+        ),
+        "axis_zero_forgotten": lambda x, axis=None: to_int8(x, axis if axis else None),
+        "eps_in_the_step": lambda x, axis=None: int8_with_step(
+            x, np.maximum(abs(x).max(axis, keepdims=True) / 127, 1e-3)
+        ),
+        "changed_in_place": lambda x, axis=None: to_int8(np.multiply(x, 1 + 1e-15, out=x), axis),
         "zero_step": lambda x, axis=None: (lambda s: (np.rint(x / s).astype("int8"), s))(
             abs(x).max(axis, keepdims=True) / 127
         ),
@@ -346,9 +380,24 @@ WRONG = {
         "nothing_quantised": lambda x, w, threshold: x @ w.T,
         "large_features_in_the_step": quantised_before_the_split,
         "threshold_on_signed_numbers": lambda *a: product(*a, lambda x, t: (x > t).any(0)),
+        "abs_after_max": lambda *a: product(*a, lambda x, t: abs(x.max(0)) > t),
+        "first_token_decides": lambda *a: product(*a, lambda x, t: abs(x[0]) > t),
+        "mean_over_the_threshold": lambda *a: product(
+            *a, lambda x, t: np.sqrt(np.mean(x * x, axis=0)) > t
+        ),
+        "sizes_added_up": lambda *a: product(*a, lambda x, t: np.linalg.norm(x, axis=0) > t),
+        "groups_exchanged": lambda *a: product(*a, lambda x, t: (abs(x) <= t).any(0)),
+        "other_features_twice": lambda x, w, t: product(x, w, t) + (x * (abs(x) <= t).all(0)) @ w.T,
+        "large_features_quantised": lambda x, w, t: sum(
+            all_quantised(x[:, some], w[:, some], t)
+            for some in ((abs(x) > t).any(0), (abs(x) <= t).all(0))
+            if some.any()
+        ),
         "all_tokens_must_be_large": lambda *a: product(*a, lambda x, t: (abs(x) > t).all(0)),
         "threshold_ignored": lambda *a: product(*a, lambda x, t: (abs(x) > 6).any(0)),
         "one_step_for_all_tokens": lambda *a: product(*a, of_x=None),
+        "steps_along_axis_zero": lambda *a: product(*a, of_x=0, of_w=0),
+        "tokens_apart": by_tokens,
         "one_step_for_all_outputs": lambda *a: product(*a, of_w=None),
         "large_features_lost": lambda x, w, t: all_quantised(
             *(np.where((abs(x) > t).any(0), 0, a) for a in (x, w)), t
@@ -359,6 +408,23 @@ WRONG = {
     },
     "migrate": {
         "beta_forgotten": lambda y, g, b, w: (g / scale(y, w), b, w * scale(y, w)),
+        "nothing_moved": lambda y, g, b, w: (g, b, w),
+        "norm_results_exchanged": lambda y, g, b, w: (
+            b / scale(y, w),
+            g / scale(y, w),
+            w * scale(y, w),
+        ),
+        "rows_of_w_scaled": lambda y, g, b, w: (
+            g / scale(y, w),
+            b / scale(y, w),
+            w * scale(y, w)[:, None],
+        ),
+        "largest_of_each_row": lambda y, g, b, w: (lambda s: (g / s, b / s, w * s))(
+            scale(y.T, w.T)
+        ),
+        "root_of_one_alone": lambda y, g, b, w: (lambda s: (g / s, b / s, w * s))(
+            np.sqrt(abs(y).max(0)) / abs(w).max(0)
+        ),
         "scale_without_root": lambda y, g, b, w: (
             g / scale(y, w) ** 2,
             b / scale(y, w) ** 2,
@@ -382,6 +448,11 @@ WRONG = {
         "full_width": qk_whole,
         "euclidean_norm": lambda *a: qk(*a, mean=np.sum),
         "not_scaled": lambda *a: qk(*a, by=lambda d: 1),
+        "scaled_by_a_number_of_others": lambda q, k, h, *rest: qk(
+            q, k, h, *rest, by=lambda d: math.sqrt(h)
+        ),
+        "queries_for_keys": lambda q, k, *rest: qk(q, q, *rest),
+        "keys_reshaped": qk_by_reshape,
         "scaled_twice": lambda *a: qk(*a, by=lambda d: d),
         "unit_vectors_not_scaled": lambda *a: qk(*a, mean=np.sum, by=lambda d: 1),
         "logits_transposed": lambda *a: qk(*a, out="hkq"),
@@ -398,6 +469,9 @@ WRONG = {
     },
     "cap": {
         "mask_before_the_cap": lambda z, mask, c: soft(c * np.tanh(np.where(mask, z, -np.inf) / c)),
+        "finite_mask": lambda z, mask, c: soft(np.where(mask, c * np.tanh(z / c), -50)),
+        "infinity_multiplied": lambda z, mask, c: soft(c * np.tanh(z / c) - np.inf * (1 - mask)),
+        "tanh_forgotten": lambda z, mask, c: soft(np.where(mask, z / c, -np.inf)),
         "cap_not_multiplied_back": lambda z, mask, c: soft(np.where(mask, np.tanh(z / c), -np.inf)),
         "cap_forgotten": lambda z, mask, c: soft(np.where(mask, z, -np.inf)),
         "hard_clip": lambda z, mask, c: soft(np.where(mask, np.clip(z, -c, c), -np.inf)),
@@ -415,6 +489,9 @@ WRONG = {
         "tanh_not_squared": lambda dy, z, c: dy * (1 - np.tanh(z / c)),
         "capped_value_squared": lambda dy, z, c: dy * (1 - (c * np.tanh(z / c)) ** 2),
         "slope_of_a_clip": lambda dy, z, c: np.where(abs(z) < c, dy, 0),
+        "brackets_forgotten": lambda dy, z, c: dy - np.tanh(z / c) ** 2,
+        "square_of_the_whole": lambda dy, z, c: dy * (1 - np.tanh(z / c)) ** 2,
+        "slope_without_tanh": lambda dy, z, c: dy * (1 - z**2 / c**2),
         "dy_forgotten": lambda dy, z, c: 1 - np.tanh(z / c) ** 2,
         "argument_not_divided": lambda dy, z, c: dy * (1 - np.tanh(z) ** 2),
     },
@@ -429,6 +506,10 @@ WRONG = {
         "columns_scaled": lambda w_q, w_k, s, t: (w_q * ifs(s, t), w_k * ifs(s, t)),
         "one_row_for_each_head": one_row,
         "queries_alone": lambda w_q, w_k, s, t: (clip(ifs)(w_q, w_k, s, t)[0], w_k),
+        "one_head_decides_for_all": clip(
+            lambda s, t: np.sqrt(t / s) if max(s) > t else np.ones(len(s))
+        ),
+        "matrices_exchanged": lambda *a: clip(ifs)(*a)[::-1],
         "ratio_inverted": clip(lambda s, t: 1 / ifs(s, t)),
         "size_of_the_largest": clip(lambda s, t: ifs(abs(s), t)),
         "condition_inverted": clip(lambda s, t: np.where(s <= t, np.sqrt(t / s), 1)),
@@ -444,6 +525,13 @@ WRONG = {
         "penalty_forgotten": loss(
             lambda c, log_z: c * log_z**2, lambda z: log_sum(z - log_sum(z)[:, None])
         ),
+        "cross_entropy_squared": lambda z, y, c: (lambda ce: ce + c * ce**2)(
+            log_sum(z) - z[range(len(z)), y]
+        ),
+        "z_for_its_logarithm": loss(lambda c, total: c * total**2, shifted_sum),
+        "one_largest_for_all": lambda z, y, c: (
+            lambda log_z: log_z - z[range(len(z)), y] + c * log_z**2
+        )(with_one_largest(z)),
         "logits_squared": loss(lambda c, z: c * (z**2).sum(-1), lambda z: z),
         "averaged_over_the_tokens": lambda *a: loss(lambda c, log_z: c * log_z**2)(*a).mean(),
         "overflows": lambda z, y, c: (lambda log_z: log_z - z[range(len(z)), y] + c * log_z**2)(
@@ -461,6 +549,13 @@ WRONG = {
     "z_loss_backward": {
         "two_forgotten": gradient(lambda p, y, c, log_z: (1 + c * log_z) * p - y),
         "square_kept": gradient(lambda p, y, c, log_z: p - y + 2 * c * log_z**2 * p),
+        "one_not_multiplied": gradient(lambda p, y, c, log_z: 1 + 2 * c * log_z * p - y),
+        "onehot_of_all_tokens": gradient(
+            lambda p, y, c, log_z: (1 + 2 * c * log_z) * p - y.max(0, keepdims=True)
+        ),
+        "one_largest_for_all": lambda z, y, c: (
+            lambda log_z: (1 + 2 * c * log_z) * np.exp(z - log_z) - np.eye(z.shape[1])[y]
+        )(with_one_largest(z)[:, None]),
         "p_forgotten": gradient(lambda p, y, c, log_z: p - y + 2 * c * log_z),
         "both_scaled": gradient(lambda p, y, c, log_z: (p - y) * (1 + 2 * c * log_z)),
         "penalty_without_gradient": gradient(lambda p, y, c, log_z: p - y),
@@ -471,6 +566,21 @@ WRONG = {
         ),
     },
 }
+
+
+AVERAGES = {
+    "mean": lambda x, t: abs(x.mean(0)) > t,
+    "median": lambda x, t: np.median(abs(x), 0) > t,
+    "majority": lambda x, t: (abs(x) > t).sum(0) > len(x) // 2,
+}
+
+
+@pytest.mark.parametrize("kind", AVERAGES)
+def test_an_average_that_decides_is_named(kind):
+    def answer(*given):
+        return product(*given, AVERAGES[kind])
+
+    assert named(answer, "product") == ["mean_over_the_threshold"]
 
 
 @pytest.mark.parametrize(
@@ -488,6 +598,8 @@ GUESSES = [
     ({"limit": math.inf}, ["limit_unbounded"]),
     ({"limit": 36, "integer": 127}, ["integer_of_the_large_one", "limit_is_the_width"]),
     ({"clipped": 1 / 3}, ["clipped_as_before"]),
+    ({"integer": 7.47}, ["integer_not_rounded"]),
+    ({"others": 1 / 9, "large": 17 / 9}, ["mean_square_for_rms"]),
     ({"gradient": 0.333}, ["gradient_only_divided"]),
     ({"gradient": 0.108}, ["gradient_not_divided"]),
     ({"step": 0.134, "integer": 8}, ["integer_rounded_up", "step_before_the_norm"]),
@@ -553,6 +665,8 @@ def test_two_mistakes_are_both_named(task, names, answer):
     [
         ("int8", lambda x, axis=None: to_int8(x, axis, most=100)),
         ("product", lambda x, w, t: x @ w.T + 0.1),
+        ("product", lambda x, w, t: product(x, w, t / 2)),
+        ("product", lambda x, w, t: product(x, w, 2 * t)),
         ("qk_norm", lambda *a: np.tanh(qk(*a))),
         ("cap", lambda z, mask, c: soft(np.where(mask, c * np.arctan(z / c), -np.inf))),
         ("clip", lambda w_q, w_k, s, t: (w_q - 1, w_k - 1)),
@@ -571,7 +685,27 @@ def test_the_caller_keeps_its_matrices():
         w_k *= rows
         return w_q, w_k
 
-    assert named(answer, "clip") == ["matrices_changed_in_place"]
+    verdict = judged(answer, "clip")
+    assert [mistake.name for mistake in verdict.mistakes] == ["matrices_changed_in_place"]
+    assert not verdict.changed  # the mistake says it of both
+
+
+def test_arrays_that_are_changed_by_slices_are_told_once():
+    def answer(y, gamma, beta, w):
+        s = scale(y, w)
+        gamma[:], beta[:], w[:] = gamma / s, beta / s, w * s
+        return gamma, beta, w
+
+    verdict = judged(answer, "migrate")
+    assert [mistake.name for mistake in verdict.mistakes] == ["norm_changed_in_place"]
+    assert not verdict.changed
+
+
+def test_a_step_as_small_as_the_numbers_is_right():
+    def answer(x, axis=None):
+        return int8_with_step(x, np.maximum(abs(x).max(axis, keepdims=True) / 127, 1e-30))
+
+    assert judged(answer, "int8").passed
 
 
 def test_ready_made_functions_are_refused():
