@@ -7,10 +7,11 @@ These travel as text, so that it can be observed where they are not installed.
 import io
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial, wraps
+from inspect import signature
 from itertools import count, product
 from types import CodeType
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 
 from normkit.messages import N_
 from normkit.tutor.batch_norm.tasks import (
+    AGAIN,
     COLUMNS,
     EVALUATED,
     NEW,
@@ -29,7 +31,17 @@ from normkit.tutor.batch_norm.tasks import (
 )
 from normkit.tutor.probes import WORKED
 from normkit.tutor.states import new
-from normkit.tutor.tasks import TESTED, Named, Probe, Task, add, any_inputs, by_name, part
+from normkit.tutor.tasks import (
+    TESTED,
+    Named,
+    Probe,
+    Task,
+    add,
+    any_inputs,
+    by_name,
+    find,
+    part,
+)
 
 __all__ = ["CODES", "accepts"]
 
@@ -113,6 +125,13 @@ HALF_MENDED = N_(
     "Half of it is mended. The fault stood in more than one place, and one of them still does what "
     "it did in the program that you were given: compare the two, line by line."
 )
+DEFAULT_CHANGED = N_(
+    "Called without its last arguments, your function takes other numbers than the program that "
+    "you were given: eps is 1e-5 by default, and momentum, where there is one, 0.1. Keep the first "
+    "line as it was."
+)
+DEFAULTS = "batch_norm", "running_batch_norm", "group_norm"  # whose wholes pass all arguments
+OTHER_DEFAULTS = {"eps=1e-5": ("1e-6", "1e-3", "1e-8", "1e-12"), "momentum=0.1": ("0.9", "0.01")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,16 +159,28 @@ class Mended(Task):
         rest = [m for m in others if m is not given]
         # what the program that was given does right may be wrong now
         later = {program: given.ways[program][found.way + 1 :]} if found.way else {}
-        return [secret, *rest, *halves, replace(given, ways=later)]
+        changed = replace(secret, name="default_changed", message=DEFAULT_CHANGED)
+        heads = {program: list(_other_heads(program))} if self.bug in DEFAULTS else {}
+        return [secret, *rest, *halves, replace(given, ways=later), replace(changed, ways=heads)]
 
 
-def _use_modes(answer, x, gamma, beta, momentum, eps, **_others) -> Named:
-    """A layer in evaluation, in training, and in evaluation again."""
+def _other_heads(program: str) -> Iterator[list[tuple[str, str]]]:
+    """The first line of a program with another default, as the lines of a mistake."""
+    from normkit.tutor.programs import find_program
+
+    head = find_program(program).source.partition("\n")[0]
+    for usual, others in OTHER_DEFAULTS.items():
+        for other in others if usual in head else ():
+            yield [("-", head), ("+", head.replace(usual, f"{usual.partition('=')[0]}={other}"))]
+
+
+def _use_modes(answer, x, second, gamma, beta, momentum, eps) -> Named:
+    """A layer in evaluation, in training, and in evaluation again; then after a second batch."""
     import torch
 
-    x, weight, bias = map(torch.from_numpy, (x, gamma, beta))
+    x, second, weight, bias = map(torch.from_numpy, (x, second, gamma, beta))
     layer = new(answer, x.shape[1], eps=eps, momentum=momentum).to(x.dtype).eval()
-    yield NEW, layer(x)
+    yield NEW, layer(x[:2])  # not x: what is learnt from it here must show
     layer.load_state_dict(layer.state_dict() | {"weight": weight, "bias": bias})
     yield TRAINED, layer.train()(x.clone().requires_grad_())
     yield "running_mean", layer.running_mean
@@ -157,19 +188,52 @@ def _use_modes(answer, x, gamma, beta, momentum, eps, **_others) -> Named:
     yield "running_mean.grad_fn is None", layer.running_mean.grad_fn is None
     yield EVALUATED, layer.eval()(x[:1])
     yield "running_mean in evaluation", layer.running_mean
+    layer.train()(second)
+    yield AGAIN, layer.eval()(x)
+    yield "num_batches_tracked", int(getattr(layer, "num_batches_tracked", 2))  # if it counts
+
+
+def _by_default(whole: str) -> Callable[..., Named]:
+    """How a task uses an answer, but without momentum and eps where these are the usual ones."""
+
+    def use(answer, **given):
+        def called(*values):
+            left = list(values)
+            for name, usual in (("eps", 1e-5), ("momentum", 0.1)):
+                if given.get(name) != usual or not _has_default(answer, name):
+                    break
+                left.pop()
+            return answer(*left)
+
+        yield from find(whole).use(called if callable(answer) else answer, **given)
+
+    return use
+
+
+def _has_default(answer: Callable, name: str) -> bool:
+    """Whether an argument has a default that is a number."""
+    try:
+        return isinstance(signature(answer).parameters[name].default, float)
+    except (KeyError, TypeError, ValueError):  # no such argument, or not a function of Python
+        return False
 
 
 def _row_probes(rng: np.random.Generator) -> list[Probe]:
-    """Rows that show the place of eps, and what momentum does."""
-    numbers = {"x": COLUMNS, "gamma": [1, 2], "beta": [0, 1]}
+    """Rows that show the place of eps, and what momentum does; and others for a second batch."""
+    numbers = {"x": COLUMNS, "second": [[0, 4], [2, 0]], "gamma": [1, 2], "beta": [0, 1]}
     arrays = {name: np.array(values, dtype=float) for name, values in numbers.items()}
     single = channels(rng, 5, 6).astype(np.float32)
-    return [
-        Probe(WORKED, {**arrays, "momentum": 0.1, "eps": 1e-5}),
+    probes = [
         _probe(rng, N_("a large eps, 0.1"), channels(rng, 4, 3), eps=0.1, momentum=0.3),
         _probe(rng, N_("very small numbers"), channels(rng, 5, 3) * 1e-3, momentum=0.5),
         _probe(rng, N_("an array of dtype float32"), single, tolerance=1e-4),
     ]
+    kept = "x", "gamma", "beta", "momentum", "eps"
+    others = [
+        replace(p, inputs={k: p.inputs[k] for k in kept} | {"second": p.inputs["dy"]})
+        for p in probes
+    ]
+    return [Probe(WORKED, {**arrays, "momentum": 0.1, "eps": 1e-5}), *others]
 
 
 def _mended(
@@ -181,8 +245,18 @@ def _mended(
         arrays = (v for v in given.values() if isinstance(v, np.ndarray))
         return keep(**given) and all(array.dtype.kind != "i" for array in arrays)
 
+    others = {"use": _by_default(whole)} | others if bug in DEFAULTS else others
     share = part(f"find_the_bug/{bug}", whole, floats, **others)
+    if whole in ("batch_norm/forward", "batch_norm/running"):
+        share = replace(share, probes=partial(_and_small, share.probes))
     return Mended(**{f.name: getattr(share, f.name) for f in fields(Task)}, bug=bug, halves=halves)
+
+
+def _and_small(probes: Callable, rng: np.random.Generator) -> list[Probe]:
+    """These probes, and one with numbers so small that the default of eps shows."""
+    found = probes(rng)
+    small = _probe(rng, N_("very small numbers"), channels(rng, 5, 3) * 1e-2)
+    return [*found, replace(small, inputs={k: small.inputs[k] for k in found[0].inputs})]
 
 
 # --- Names for the faults ---------------------------------------------------------------------

@@ -559,6 +559,73 @@ def test_half_mended_programs_are_called_so(bug, answer):
     assert named(answer, bug) == ["half_mended"]
 
 
+class Updated(Plain):
+    """Changes the running mean as it is told; counts the batches as often as it is told."""
+
+    counts = 1
+
+    def __init__(self, features, eps=1e-5, momentum=0.1):
+        super().__init__(features, eps, momentum)
+        self.register_buffer("num_batches_tracked", torch.tensor(0))
+
+    def forward(self, x):
+        before = self.running_mean.clone()
+        y = super().forward(x)
+        if self.training:
+            self.num_batches_tracked += self.counts
+            self.running_mean = self.updated(before, x.detach().mean(0))
+        return y
+
+    def updated(self, mean, batch):
+        return (1 - self.momentum) * mean + self.momentum * batch
+
+
+class Forgetful(Updated):
+    def updated(self, mean, batch):
+        return self.momentum * batch
+
+
+class Uncounted(Updated):
+    counts = 0
+
+
+class CountedTwice(Updated):
+    counts = 2
+
+
+def test_what_a_second_batch_does_to_a_layer_is_seen():
+    passes(Updated, "batch_norm_layer")
+    task = "find_the_bug/batch_norm_layer"
+    verdict = judge(observe(Forgetful, task), task)
+    assert verdict.difference.name == "y in evaluation after a second batch"
+    assert named(Uncounted, "batch_norm_layer") == ["batches_not_counted"]
+    assert named(CountedTwice, "batch_norm_layer") == ["counted_twice"]
+
+
+def rows_with_other_eps(x, gamma, beta, eps=1e-3):
+    return RIGHT["batch_norm"](x, gamma, beta, eps)
+
+
+def groups_with_other_eps(x, num_groups, gamma, beta, eps=1e-6):
+    return RIGHT["group_norm"](x, num_groups, gamma, beta, eps)
+
+
+def update_with_other_momentum(x, gamma, beta, mean, var, momentum=0.9, eps=1e-5):
+    return RIGHT["running_batch_norm"](x, gamma, beta, mean, var, momentum, eps)
+
+
+@pytest.mark.parametrize(
+    ("bug", "answer"),
+    [
+        ("batch_norm", rows_with_other_eps),
+        ("group_norm", groups_with_other_eps),
+        ("running_batch_norm", update_with_other_momentum),
+    ],
+)
+def test_defaults_must_stay_what_they_were(bug, answer):
+    assert named(answer, bug) == ["default_changed"]
+
+
 # --- Wrong tests ------------------------------------------------------------------------------
 
 X = np.array([[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]])
