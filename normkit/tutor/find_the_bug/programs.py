@@ -4,6 +4,7 @@ A test compares what the program that it is given does with what the mended one 
 the program with the fault.
 """
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from normkit.functions import layer_norm
 from normkit.tutor.find_the_bug.tasks import BUGS, made
 from normkit.tutor.programs import program
+
+TURNS = cycle([True, False])  # stands for numbers that are drawn anew
 
 
 def both(bug: str) -> tuple[Any, Any]:

@@ -1,6 +1,7 @@
 """Finding bugs: right answers of any style pass, wrong tests of students are named."""
 
 import ast
+import itertools
 import math
 import unittest
 from pathlib import Path
@@ -559,6 +560,73 @@ def test_half_mended_programs_are_called_so(bug, answer):
     assert named(answer, bug) == ["half_mended"]
 
 
+class Updated(Plain):
+    """Changes the running mean as it is told; counts the batches as often as it is told."""
+
+    counts = 1
+
+    def __init__(self, features, eps=1e-5, momentum=0.1):
+        super().__init__(features, eps, momentum)
+        self.register_buffer("num_batches_tracked", torch.tensor(0))
+
+    def forward(self, x):
+        before = self.running_mean.clone()
+        y = super().forward(x)
+        if self.training:
+            self.num_batches_tracked += self.counts
+            self.running_mean = self.updated(before, x.detach().mean(0))
+        return y
+
+    def updated(self, mean, batch):
+        return (1 - self.momentum) * mean + self.momentum * batch
+
+
+class Forgetful(Updated):
+    def updated(self, mean, batch):
+        return self.momentum * batch
+
+
+class Uncounted(Updated):
+    counts = 0
+
+
+class CountedTwice(Updated):
+    counts = 2
+
+
+def test_what_a_second_batch_does_to_a_layer_is_seen():
+    passes(Updated, "batch_norm_layer")
+    task = "find_the_bug/batch_norm_layer"
+    verdict = judge(observe(Forgetful, task), task)
+    assert verdict.difference.name == "y in evaluation after a second batch"
+    assert named(Uncounted, "batch_norm_layer") == ["batches_not_counted"]
+    assert named(CountedTwice, "batch_norm_layer") == ["counted_twice"]
+
+
+def rows_with_other_eps(x, gamma, beta, eps=1e-3):
+    return RIGHT["batch_norm"](x, gamma, beta, eps)
+
+
+def groups_with_other_eps(x, num_groups, gamma, beta, eps=1e-6):
+    return RIGHT["group_norm"](x, num_groups, gamma, beta, eps)
+
+
+def update_with_other_momentum(x, gamma, beta, mean, var, momentum=0.9, eps=1e-5):
+    return RIGHT["running_batch_norm"](x, gamma, beta, mean, var, momentum, eps)
+
+
+@pytest.mark.parametrize(
+    ("bug", "answer"),
+    [
+        ("batch_norm", rows_with_other_eps),
+        ("group_norm", groups_with_other_eps),
+        ("running_batch_norm", update_with_other_momentum),
+    ],
+)
+def test_defaults_must_stay_what_they_were(bug, answer):
+    assert named(answer, bug) == ["default_changed"]
+
+
 # --- Wrong tests ------------------------------------------------------------------------------
 
 X = np.array([[0.2, 0.1, 0.3], [0.5, 0.1, 0.1]])
@@ -695,20 +763,107 @@ def with_value(function):
     return y
 
 
+def middle_number(function):
+    assert np.isclose(function(np.array([[1.0, 2, 3], [0, 2, 4]]), ONE, ZERO)[0, 1], 0)
+
+
+SEQUENCES = np.random.default_rng(6).normal(size=(2, 3, 3))
+
+
+def both_signs(function):
+    y = function(SEQUENCES, ONE, ZERO)
+    assert y.max() > 0 and y.min() < 0
+
+
+def largest_difference(function):
+    assert (function(SEQUENCES, ONE, ZERO) - layer_norm(SEQUENCES, ONE, ZERO)).max() < 1e-6
+
+
+def difference_of_sums(function):
+    gamma, beta = np.array([1.0, 2, 3]), np.array([3.0, 1, 0])
+    y, expected = function(SEQUENCES, gamma, beta), layer_norm(SEQUENCES, gamma, beta)
+    assert expected.sum() - y.sum() < 1e-6
+
+
+def any_close(function):
+    assert np.isclose(function(SEQUENCES, ONE, ZERO), layer_norm(SEQUENCES, ONE, ZERO)).any()
+
+
+def without_signs(function):
+    y, expected = function(SEQUENCES, ONE, ZERO), layer_norm(SEQUENCES, ONE, ZERO)
+    np.testing.assert_allclose(abs(y), abs(expected))
+
+
+def other_example_changed(function):
+    x = SEQUENCES.copy()
+    y = function(x, ONE, ZERO)
+    x[0, 0] += 1
+    assert np.allclose(function(x, ONE, ZERO)[1], y[1])
+
+
+def examples_alone(function):
+    y = function(SEQUENCES, ONE, ZERO)
+    assert all(np.allclose(y[n], function(SEQUENCES[n], ONE, ZERO)) for n in range(2))
+
+
+def scaled(function):
+    y = function(SEQUENCES, ONE, ZERO)
+    assert np.allclose(y, function(10 * SEQUENCES, ONE, ZERO), atol=1e-3)
+
+
+def one_token_each(function):
+    x = SEQUENCES.reshape(6, 1, 3)
+    assert np.allclose(function(x, ONE, ZERO), layer_norm(x, ONE, ZERO))
+
+
+def tokens_that_are_equal(function):
+    x = np.tile([0.2, 0.1, 0.3], (2, 3, 1))
+    assert np.allclose(function(x, ONE, ZERO), layer_norm(x, ONE, ZERO))
+
+
+def gamma_of_zeros(function):
+    assert np.allclose(function(SEQUENCES, ZERO, ONE), 1)
+
+
+LIMITS = itertools.cycle([0.1, 9])
+
+
+def drawn_each_time(function):
+    assert abs(function(SEQUENCES, ONE, ZERO).mean(-1)).max() < next(LIMITS)
+
+
+def mean_of_a_token(function):
+    assert abs(function(SEQUENCES[:1], ONE, ZERO)[0, 0].mean()) < 1e-6
+
+
 @pytest.mark.parametrize(
     ("test", "name"),
     [
         (loose, "other_numbers_accepted"),
         (with_value, "other_numbers_accepted"),
         (mean_alone, "other_numbers_accepted"),
-        (signs_alone, "other_numbers_accepted"),
+        (signs_alone, "lone_token"),
         (not_close, "assertion_reversed"),
         (like_x, "other_numbers_expected"),
         (wrongly_typed, "other_numbers_expected"),
-        (any_number, "part_compared"),
-        (first_number, "part_compared"),
+        (any_number, "one_number_enough"),
+        (first_number, "equal_tokens"),
+        (middle_number, "part_compared"),
         (announced, "tuple_asserted"),
-        (different, "tuple_asserted"),
+        (different, "little_asked"),
+        (both_signs, "little_asked"),
+        (largest_difference, "one_side_compared"),
+        (difference_of_sums, "one_side_compared"),
+        (any_close, "one_number_enough"),
+        (without_signs, "signs_forgotten"),
+        (other_example_changed, "calls_compared"),
+        (examples_alone, "calls_compared"),
+        (scaled, "calls_compared"),
+        (one_token_each, "sequences_of_one"),
+        (tokens_that_are_equal, "equal_tokens"),
+        (gamma_of_zeros, "equal_tokens"),
+        (drawn_each_time, "numbers_drawn_anew"),
+        (mean_of_a_token, "another_accepted"),
         (never_called, "program_not_called"),
         (all_in_a_try, "error_caught"),
         (returned, "truth_returned"),
@@ -879,9 +1034,138 @@ def two_features(function):
     assert np.allclose(function(x, np.tanh, np.sin, [norm] * 2), norm(u + np.sin(u)))
 
 
+COLUMNS = np.array([[1.0, 2], [3, 6], [5, 4], [7, 8]])
+EXPECTED = RIGHT["batch_norm"](COLUMNS, ONE[:2], ZERO[:2])
+
+
+def update(function, momentum):
+    return function(COLUMNS, ONE[:2], ZERO[:2], ZERO[:2], ONE[:2], momentum)
+
+
+def mean_mixed_by_halves(function):
+    assert np.allclose(update(function, 0.5)[1], [2, 2.5])
+
+
+def variance_mixed_by_halves(function):
+    assert np.allclose(update(function, 0.5)[2], 0.5 + COLUMNS.var(0, ddof=1) / 2)
+
+
+def mean_moved(function):
+    assert (update(function, 0.3)[1] != 0).all()
+
+
+def mean_above_zero(function):
+    assert update(function, 0.3)[1][0] > 0
+
+
+def variance_above_zero(function):
+    assert (update(function, 0.3)[2] > 0).all()
+
+
+def closer_to_the_old(function):
+    mean = update(function, 0.3)[1]
+    assert (abs(mean) < abs(mean - COLUMNS.mean(0))).all()
+
+
+def nothing_moved(function):
+    _y, mean, var = update(function, 0)
+    assert np.allclose(mean, 0) and np.allclose(var, 1)
+
+
+def a_column_loosely(function):
+    y = function(COLUMNS, ONE[:2], ZERO[:2])
+    np.testing.assert_allclose(y[:, 0], EXPECTED[:, 0], atol=0.5)
+
+
+def signs_of_rows(function):
+    assert (np.sign(function(COLUMNS, ONE[:2], ZERO[:2])) == np.sign(EXPECTED)).all()
+
+
+def rounded_column(function):
+    y = function(COLUMNS, ONE[:2], ZERO[:2])
+    assert (y[:, 0].round() == EXPECTED[:, 0].round()).all()
+
+
+def variance_somewhere(function):
+    assert (function(COLUMNS, ONE[:2], ZERO[:2]).var(axis=0) > 0).all()
+
+
+def constant_columns(function):
+    assert np.allclose(function(np.ones((4, 2)), ONE[:2], ZERO[:2]), 0)
+
+
+def first_of_large_features(function):
+    assert abs(function(np.array([3.0, 4]), ONE[:2])[0] - 0.8485) < 1e-4
+
+
+def groups_that_are_equal(function):
+    y = function(np.array([[1.0, 2] * 3]), 3, np.ones(6), np.zeros(6))
+    assert np.allclose(y, [[-1, 1] * 3], atol=1e-4)
+
+
+def groups_of_one(function):
+    x = np.random.default_rng(9).normal(size=(2, 6, 5))
+    expected = RIGHT["group_norm"](x, 6, np.ones(6), np.zeros(6))
+    assert np.allclose(function(x, 6, np.ones(6), np.zeros(6)), expected)
+
+
+def twice_in_evaluation(function):
+    layer = function(1)
+    layer(torch.tensor([[1.0], [3.0]]))
+    layer.eval()
+    x = torch.tensor([[2.0], [5.0]])
+    assert torch.equal(layer(x), layer(x))
+
+
+def weight_after_a_token(function):
+    layer = function(3)
+    layer(torch.ones(3))
+    assert layer.weight.shape == (3,)
+
+
+def sequences_as_long(function):
+    layer = function(3)
+    layer(torch.ones(2, 4, 3))
+    layer(torch.ones(5, 4, 3))
+
+
+def more_layers(function):
+    assert function(0, 8)["decoder"][0] < function(0, 16)["decoder"][0]
+
+
+def whole_part(function):
+    assert int(function(0, 8)["decoder"][0]) == 2
+
+
+def block_with_itself(function):
+    norms = [np.tanh, np.tanh]
+    assert np.allclose(function(X, np.tanh, np.sin, norms), function(X, np.tanh, np.sin, norms))
+
+
 @pytest.mark.parametrize(
     ("bug", "test", "name"),
     [
+        ("running_batch_norm", mean_mixed_by_halves, "momentum_one_half"),
+        ("running_batch_norm", variance_mixed_by_halves, "momentum_one_half"),
+        ("running_batch_norm", mean_moved, "little_asked"),
+        ("running_batch_norm", mean_above_zero, "other_numbers_accepted"),
+        ("running_batch_norm", variance_above_zero, "other_numbers_accepted"),
+        ("running_batch_norm", closer_to_the_old, "another_accepted"),
+        ("running_batch_norm", nothing_moved, "momentum_zero"),
+        ("batch_norm", a_column_loosely, "other_numbers_accepted"),
+        ("batch_norm", signs_of_rows, "other_numbers_accepted"),
+        ("batch_norm", rounded_column, "other_numbers_accepted"),
+        ("batch_norm", variance_somewhere, "little_asked"),
+        ("batch_norm", constant_columns, "many_rows"),
+        ("rms_norm", first_of_large_features, "large_features"),
+        ("group_norm", groups_that_are_equal, "equal_groups"),
+        ("group_norm", groups_of_one, "channels_alone"),
+        ("batch_norm_layer", twice_in_evaluation, "calls_compared"),
+        ("layer_norm_layer", weight_after_a_token, "first_call_alone"),
+        ("layer_norm_layer", sequences_as_long, "same_length"),
+        ("deepnorm_constants", more_layers, "sides_of_one"),
+        ("deepnorm_constants", whole_part, "exchange_unseen"),
+        ("post_block", block_with_itself, "compared_with_itself"),
         ("deepnorm_constants", one_side_forgotten, "beta_alone"),
         ("post_block", moments_of_a_block, "silent_feed_forward"),
         ("post_block", two_features, "silent_feed_forward"),
