@@ -698,6 +698,7 @@ RUN = [
     (updated(var=lambda old, s2, m, mom: old), ["one_never_updated"]),
     (updated(lambda old, mu, mom: old + mom * (old - mu)), ["moved_away"]),
     (lambda *a: [updated()(*a)[i] for i in (0, 1, 1)], ["one_returned_twice"]),
+    (lambda *a: [updated()(*a)[i] for i in (1, 2, 0)], ["y_returned_last"]),
     (updated(var=lambda old, s2, m, mom: old - mom * (old - s2**0.5)), ["biased_running_std"]),
     (
         updated(var=lambda old, s2, m, mom: (1 - mom) * old + mom * np.sqrt(m * s2 / (m - 1))),
