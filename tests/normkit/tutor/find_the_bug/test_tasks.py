@@ -546,9 +546,15 @@ class HalfMended(torch.nn.Module):
         return self.weight * (x - mean) / torch.sqrt(var + self.eps) + self.bias
 
 
+def half_mended_by_var(x, gamma, beta, eps=1e-5):
+    mean = x.mean(axis=(-2, -1), keepdims=True)
+    return gamma * (x - mean) / np.sqrt(x.var(axis=-1, keepdims=True) + eps) + beta
+
+
 @pytest.mark.parametrize(
     ("bug", "answer"),
     [
+        ("layer_norm", half_mended_by_var),
         ("layer_norm", half_mended_axes),
         ("running_batch_norm", half_mended_average),
         ("layer_norm_layer", HalfMended),
@@ -594,11 +600,33 @@ class CountedTwice(Updated):
     counts = 2
 
 
+class Weighed(Updated):
+    def updated(self, mean, batch):
+        return 7 * mean + self.momentum * batch
+
+
+class OfTests(Updated):
+    """Learns in evaluation, and then only."""
+
+    def forward(self, x):
+        mean, var, m = self.running_mean, self.running_var, self.momentum
+        if self.training:
+            mean, var = x.mean(0), x.var(0, correction=0)
+        y = self.scaled(x, mean, var)
+        if not self.training:
+            self.num_batches_tracked += 1
+            self.running_mean = (1 - m) * self.running_mean + m * x.detach().mean(0)
+            self.running_var = (1 - m) * self.running_var + m * x.detach().var(0)
+        return y
+
+
 def test_what_a_second_batch_does_to_a_layer_is_seen():
     passes(Updated, "batch_norm_layer")
     task = "find_the_bug/batch_norm_layer"
-    verdict = judge(observe(Forgetful, task), task)
+    verdict = judge(observe(Weighed, task), task)
     assert verdict.difference.name == "y in evaluation after a second batch"
+    assert named(Forgetful, "batch_norm_layer") == ["old_value_lost"]
+    assert named(OfTests, "batch_norm_layer") == ["updated_in_evaluation_alone"]
     assert named(Uncounted, "batch_norm_layer") == ["batches_not_counted"]
     assert named(CountedTwice, "batch_norm_layer") == ["counted_twice"]
 
@@ -625,6 +653,62 @@ def update_with_other_momentum(x, gamma, beta, mean, var, momentum=0.9, eps=1e-5
 )
 def test_defaults_must_stay_what_they_were(bug, answer):
     assert named(answer, bug) == ["default_changed"]
+
+
+def axes_by_dimension(x, gamma, beta, eps=1e-5):
+    axis = (1, 2) if x.ndim == 3 else -1
+    mean, var = x.mean(axis=axis, keepdims=True), x.var(axis=axis, keepdims=True)
+    return gamma * (x - mean) / np.sqrt(var + eps) + beta
+
+
+class Whole(torch.nn.Module):
+    def __init__(self, features, eps=1e-5):
+        super().__init__()
+        self.eps, self.features = eps, features
+        self.start()
+
+    def start(self):
+        self.weight = torch.nn.Parameter(torch.ones(self.features))
+        self.bias = torch.nn.Parameter(torch.zeros(self.features))
+
+    def forward(self, x):
+        var, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+        return self.weight * (x - mean) / torch.sqrt(var + self.eps) + self.bias
+
+
+class MadeAnew(Whole):
+    def forward(self, x):
+        self.start()
+        return super().forward(x)
+
+
+class MadeLate(Whole):
+    def start(self):
+        if hasattr(self, "made") and not hasattr(self, "weight"):
+            super().start()
+        self.made = True
+
+    def forward(self, x):
+        self.start()
+        return super().forward(x)
+
+
+@pytest.mark.parametrize(
+    ("bug", "answer", "name"),
+    [
+        ("layer_norm", axes_by_dimension, "all_but_batch"),
+        ("layer_norm_layer", MadeAnew, "made_in_forward"),
+        ("layer_norm_layer", MadeLate, "made_at_first_call"),
+        (
+            "rms_norm",
+            lambda x, g, eps: g * x / ((x**2).mean(-1)[..., None] ** 0.5 + eps**0.5),
+            "eps_otherwise",
+        ),
+    ],
+)
+def test_other_faults_of_mended_programs_are_named(bug, answer, name):
+    passes(Whole, "layer_norm_layer")
+    assert named(answer, bug) == [name]
 
 
 # --- Wrong tests ------------------------------------------------------------------------------
