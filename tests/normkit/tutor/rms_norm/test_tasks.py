@@ -959,9 +959,108 @@ WRITTEN += [
 ]
 
 
+def rows_and_columns(x, gamma, eps=1e-5):
+    n, d = x.shape
+    return gamma * x / np.sqrt((x**2).sum(axis=1).reshape(n, 1) / d + eps)
+
+
+def rows_and_columns_of_first(x, gamma, p, eps=1e-5):
+    _n, d = x.shape
+    return gamma * x / rms(x[:, : math.ceil(p * d)], eps)
+
+
+def with_where(x, gamma, eps=1e-5):
+    root = np.sqrt(mean(x**2))
+    return gamma * x / np.where(root == 0, eps, root)
+
+
+def without_nan(x, gamma, p, eps=1e-5):
+    first = x[..., : math.ceil(p * x.shape[-1])]
+    return np.nan_to_num(gamma * x / np.sqrt(mean(first**2)))
+
+
+def xhat_without_eps(dy, x, gamma, eps=1e-5):
+    root, xhat, dxhat = rms(x, eps), x / rms(x, 0), dy * gamma
+    dx = (dxhat - xhat * mean(dxhat * xhat)) / root
+    return dx, (dy * xhat).reshape(-1, len(gamma)).sum(0)
+
+
+def times_power(power):
+    return lambda dy, x, gamma, eps=1e-5: (
+        quotient_rule(dy, x, gamma, eps)[0] * power(rms(x, eps)),
+        quotient_rule(dy, x, gamma, eps)[1],
+    )
+
+
+def counted(share):
+    """The RMS of so many features: share(p, x) of them, rounded up."""
+    return lambda x, gamma, p, eps=1e-5: gamma * x / rms(x[..., : math.ceil(share(p, x))], eps)
+
+
+WRITTEN += [
+    ("rms_norm/forward", "rms_as_column", rows_and_columns),
+    ("rms_norm/partial", "rms_over_axis_1", rows_and_columns_of_first),
+    ("rms_norm/forward", "zero_avoided_otherwise", with_where),
+    ("rms_norm/partial", "zero_avoided_otherwise", without_nan),
+    ("rms_norm/backward", "eps_forgotten_in_xhat", xhat_without_eps),
+    ("rms_norm/backward", "dx_negated", times_power(lambda root: -1)),
+    ("rms_norm/backward", "divided_by_rms_twice", times_power(lambda root: 1 / root)),
+    (
+        "rms_norm/backward",
+        "arguments_exchanged",
+        lambda x, dy, gamma, eps=1e-5: quotient_rule(dy, x, gamma, eps),
+    ),
+    ("rms_norm/partial", "k_of_rest", counted(lambda p, x: (1 - p) * x.shape[-1])),
+    ("rms_norm/partial", "k_of_all_numbers", counted(lambda p, x: p * x.size)),
+    (
+        "rms_norm/forward",
+        "gamma_in_rms_alone",
+        lambda x, gamma, eps=1e-5: x / rms(gamma * x, eps),
+    ),
+    (
+        "rms_norm/forward",
+        "doubled_for_squared",
+        lambda x, gamma, eps=1e-5: gamma * x / np.sqrt(mean(x * 2) + eps),
+    ),
+    (
+        "rms_norm/forward",
+        "eps_otherwise",
+        lambda x, gamma, eps=1e-5: (
+            gamma * x / np.sqrt(((x**2).sum(-1, keepdims=True) + eps) / x.shape[-1])
+        ),
+    ),
+    (
+        "rms_norm/forward",
+        "other_default",
+        lambda x, gamma, epsilon=1e-3: gamma * x / rms(x, epsilon),
+    ),
+    ("rms_norm/fold", "weight_times_gamma", lambda w, c, g, b: (w @ g[:, None], c + w @ b)),
+]
+
+
 @pytest.mark.parametrize(("task", "name", "answer"), WRITTEN)
 def test_a_wrong_answer_is_named(task, name, answer):
     assert named(answer, task) == [name]
+
+
+@pytest.mark.parametrize(
+    ("task", "answer"),
+    [("forward", rows_and_columns), ("partial", rows_and_columns_of_first)],
+)
+def test_a_shape_that_is_taken_apart_is_told_as_such(task, answer):
+    told = judge(observe(answer, f"rms_norm/{task}"), f"rms_norm/{task}").explain()
+    told = " ".join(told.split())
+    assert "right for (N, D) alone" in told and "N, D = x.shape takes the shape apart" in told
+
+
+def test_one_square_less_is_told_without_d():
+    def answer(x, gamma, p, eps=1e-5):
+        k = math.ceil(p * x.shape[-1])
+        square = (x[..., :k] ** 2).sum(-1, keepdims=True) / (k - 1)
+        return gamma * x / np.sqrt(square + eps)
+
+    told = judge(observe(answer, "rms_norm/partial"), "rms_norm/partial").explain()
+    assert "divide by their number n" in " ".join(told.split())
 
 
 def test_two_mistakes_are_both_named():
