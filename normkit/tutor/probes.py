@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from inspect import signature
+from inspect import signature, unwrap
 from itertools import starmap
+from types import FunctionType
 
 import numpy as np
 
 from normkit.messages import N_
+from normkit.tutor.by_hand import wrote
 from normkit.tutor.tasks import Probe
 
 WORKED = N_("a worked example")
@@ -83,10 +85,11 @@ def probes(
 def usual_eps(answer: Callable, eps: float, usual: float = 1e-5) -> tuple[float, ...]:
     """The last argument: none where eps is the usual one, which must be the default of the answer.
 
-    An answer without a default, or with None, as the functions of the package, is always given it.
+    It is always given to the functions of the package, whose default is None, and to what is no
+    function of Python.
     """
-    try:
-        default = signature(answer).parameters["eps"].default
-    except (KeyError, TypeError, ValueError):  # no eps, or not a function of Python
+    function = unwrap(answer)
+    if eps != usual or not isinstance(function, FunctionType):
         return (eps,)
-    return () if eps == usual and isinstance(default, float) else (eps,)
+    default = getattr(signature(function).parameters.get("eps"), "default", None)
+    return () if wrote(function) or isinstance(default, (int, float)) else (eps,)

@@ -175,7 +175,7 @@ def _token_probes(rng) -> list[Probe]:
     drawn = [p for p in token_probes(rng) if p.inputs["eps"] < 0.1 and not p.rough]
     for x in large, np.where(large < 1000, large, -large):
         drawn.append(token_probe(rng, N_("two large numbers among small ones"), x))
-    alphas = itertools.cycle((0.3, 0.7, 1.5, 0.4))  # neither 1 nor 0.5, where it starts
+    alphas = itertools.cycle((0.3, 0.7, -1.5, 0.4))  # neither 1 nor 0.5, where it starts
     return [
         replace(probe, inputs={**probe.inputs, "alpha": alpha, "shift": rng.uniform(0.2, 1)})
         for probe, alpha in zip(drawn, alphas, strict=False)
@@ -218,7 +218,8 @@ def _model(name: str, seed: int):
 
     models = {
         SEQUENTIAL: lambda: nn.Sequential(
-            nn.Linear(3, 4), nn.LayerNorm(4), nn.ReLU(), nn.Linear(4, 4), nn.LayerNorm(4)
+            *(nn.LayerNorm(3), nn.Linear(3, 4), nn.LayerNorm(4)),
+            *(nn.ReLU(), nn.Linear(4, 4), nn.LayerNorm(4)),
         ),
         DEEP: lambda: nn.Sequential(
             nn.Sequential(nn.Linear(3, 4), nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 5))),
@@ -377,6 +378,7 @@ add(
         chapter="dyt#dyt-code",
         use=_use_layer,
         reference="normkit.layers:DyT",
+        pairs=400,
         probes=_probes(
             "dy x alpha gamma beta",
             ([0.0, 0, 0, 1, 0, 0], X, 0.25, SCALES, SHIFTS),
@@ -390,6 +392,7 @@ add(
         chapter="dyt#dyt-derf",
         use=_use_layer,
         reference="normkit.layers:Derf",
+        pairs=400,
         probes=_probes(
             "dy x alpha shift gamma beta",
             ([0.0, 0, 0, 1, 0, 0], X, 0.25, -0.5, SCALES, SHIFTS),

@@ -46,12 +46,14 @@ def _use_gradients(*wanted: str) -> Callable[..., Named]:
 
 PARAMETERS = "weight", "bias"
 EVALUATED = N_("the output after layer.eval()")
+HALF = N_("the dtype of the output for a float16 x")
 
 
 def _use_layer(answer, dy, x, gamma, beta, eps) -> Named:
     """A new layer, then one with trained weights; x shares its memory, to see it modified.
 
-    Where eps is the default, the layer is made without it; elsewhere, it is also evaluated.
+    Where eps is the default, the layer is made without it; elsewhere, it is also evaluated, and
+    brought to half precision.
     """
     import torch
 
@@ -71,6 +73,7 @@ def _use_layer(answer, dy, x, gamma, beta, eps) -> Named:
     yield from {"dx": x.grad, "dweight": layer.weight.grad, "dbias": layer.bias.grad}.items()
     if not usual:
         yield EVALUATED, layer.eval()(x)
+        yield HALF, str(layer.half()(x.half()).dtype)
 
 
 def _use_plain(answer, dy, x, gamma, beta, eps) -> Named:
@@ -131,13 +134,15 @@ CHANGES = {
 # More changes and norms, on which the usual wrong experiments fail
 PLAIN = {
     "nothing": np.copy,
-    "add_a_little": lambda x: x + 0.05 * np.eye(*x.shape),
+    "add_a_little": lambda x: x + 0.004 * np.eye(*x.shape),  # hidden where two decimals are kept
     "subtract_one": lambda x: x - 1,
     "absolute": np.abs,
     "move_first_token": lambda x: x + np.eye(len(x))[0][:, None],
+    "move_second_token": lambda x: x + np.eye(len(x))[1][:, None],
     "move_last_token": lambda x: x + np.eye(len(x))[-1][:, None],
     "move_last_feature": lambda x: x + np.eye(x.shape[1])[-1],
     "reverse_tokens": lambda x: x[::-1],
+    "reverse_features": lambda x: x[:, ::-1],
 }
 
 
@@ -147,9 +152,14 @@ def layer_norm(x):
     return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True))
 
 
+def norm(x):
+    """Subtract the mean alone, under a name that the notebook has for another."""
+    return x - x.mean(axis=-1, keepdims=True)
+
+
 NORMS = {
     "layer_norm": layer_norm,
-    "centring": lambda x: x - x.mean(axis=-1, keepdims=True),
+    "centring": norm,
     "identity": lambda x: x,
     "absolute": np.abs,
     "squares": np.square,  # which is another when applied twice
@@ -178,14 +188,16 @@ def _invariance_probes(rng):
     trials += [("absolute", change) for change in ("negate_tokens", "absolute")]
     given = [{"norm": n, "change": c, "x": tokens(rng, 4, 5)} for n, c in trials]
     small = {"norm": "layer_norm", "change": "scale_tokens", "x": tokens(rng, 4, 5) * 1e-3}
-    partly = "move_first_token", "move_last_token", "move_last_feature", "reverse_tokens"
-    moved = [{"norm": "identity", "change": c, "x": tokens(rng, 4, 5)} for c in partly]
-    moved.append({"norm": "squares", "change": "negate_tokens", "x": tokens(rng, 4, 5)})
+    others = {"norm": "squares", "change": "negate_tokens", "x": tokens(rng, 4, 5)}
+    positive = {"norm": "identity", "change": "absolute", "x": np.abs(tokens(rng, 3, 6))}
+    short = {"norm": "identity", "change": "add_a_little", "x": tokens(rng, 4, 5).round(1)}
     return [
         Probe(N_("your predictions"), {}),
         *(Probe(N_("a random x"), g) for g in given),
         Probe(N_("very small numbers"), small),
-        *(Probe(N_("a random x"), g) for g in moved),
+        Probe(N_("a random x"), others),
+        Probe(N_("positive numbers"), positive),
+        Probe(N_("numbers with one decimal"), short),
     ]
 
 
@@ -199,7 +211,7 @@ add(
         reference="normkit.functions:layer_norm",
         probes=probes("x gamma beta", (ROWS, [1, 1, 1], [0, 0, 0]), (ROWS, [1, 2, 3], [0, 0, 1])),
         rows=("y",),
-        pairs=450,  # in NumPy they are soon tried
+        pairs=700,  # in NumPy they are soon tried
     ),
     Task(
         "layer_norm/layer",
@@ -216,7 +228,7 @@ add(
             without=(INTEGERS, CONSTANT),
         ),
         rows=(NEW, TRAINED),
-        pairs=100,
+        pairs=200,
         plain="layer_norm/layer_without_torch",
     ),
     Task(
@@ -226,6 +238,7 @@ add(
         chapter="layer_norm#ln-backward",
         use=_use_backward,
         any_dtype=("dx", "dgamma", "dbeta"),
+        pairs=600,
         reference="normkit.functions:layer_norm_backward",
         probes=probes(
             "dy x gamma",

@@ -19,7 +19,7 @@ def judged(answer, task, seed=0):
     return judge(observe(answer, task, seed), task, seed)
 
 
-def loops(x, gamma, beta, eps):
+def loops(x, gamma, beta, eps=1e-5):
     y = np.empty(x.shape, dtype=x.dtype if x.dtype.kind == "f" else float)
     for index in np.ndindex(x.shape[:-1]):
         token = x[index].tolist()
@@ -30,13 +30,13 @@ def loops(x, gamma, beta, eps):
     return y
 
 
-def einsum(x, gamma, beta, eps):
+def einsum(x, gamma, beta, eps=1e-5):
     centred = x - np.einsum("...d->...", x)[..., None] / x.shape[-1]
     var = np.einsum("...d,...d->...", centred, centred) / x.shape[-1]
     return np.einsum("...d,...,d->...d", centred, (var + eps) ** -0.5, gamma) + beta
 
 
-def in_place_on_a_copy(x, gamma, beta, eps):
+def in_place_on_a_copy(x, gamma, beta, eps=1e-5):
     y = x.astype(np.result_type(x, np.float32), copy=True)
     y -= y.mean(-1, keepdims=True)
     y /= np.sqrt(y.var(-1, keepdims=True) + eps)
@@ -45,7 +45,7 @@ def in_place_on_a_copy(x, gamma, beta, eps):
     return y
 
 
-def torch_inside(x, gamma, beta, eps):
+def torch_inside(x, gamma, beta, eps=1e-5):
     gamma, beta = torch.tensor(gamma), torch.tensor(beta)
     centred = (x := torch.tensor(x).to(gamma.dtype)) - x.mean(-1, keepdim=True)
     r = torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps)
@@ -59,7 +59,7 @@ def test_right_functions_of_any_style_pass(answer):
         assert verdict.passed, verdict.explain()
 
 
-def jacobian_backward(dy, x, gamma, eps):
+def jacobian_backward(dy, x, gamma, eps=1e-5):
     features = x.shape[-1]
     centred = x - x.mean(-1, keepdims=True)
     r = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
@@ -105,13 +105,13 @@ def test_an_exception_everywhere_names_no_mistake_with_another():
     assert not judged(lambda x, *others: np.ones(2) + np.ones(3), task).mistakes
 
 
-def ready_made(x, gamma, beta, eps):
+def ready_made(x, gamma, beta, eps=1e-5):
     gamma, beta = torch.tensor(gamma), torch.tensor(beta)
     tensor = torch.tensor(x).to(gamma.dtype)
     return torch.nn.functional.layer_norm(tensor, gamma.shape, gamma, beta, eps).numpy()
 
 
-def autograd(dy, x, gamma, eps):
+def autograd(dy, x, gamma, eps=1e-5):
     x, gamma = torch.tensor(x).to(torch.tensor(dy).dtype), torch.tensor(gamma)
     beta = torch.zeros_like(gamma).requires_grad_()
     leaves = x.requires_grad_(), gamma.requires_grad_(), beta
@@ -150,7 +150,7 @@ def test_right_experiments_of_any_style_pass():
 # --- Answers that are right on the surface only -----------------------------------------------
 
 
-def in_place(x, gamma, beta, eps):
+def in_place(x, gamma, beta, eps=1e-5):
     y = RIGHT(x, gamma, beta, eps)
     x[...] = 0
     return y

@@ -10,14 +10,14 @@ from normkit.tutor.meant import _misspelt
 from normkit.tutor.observing import observe
 
 FORWARD = """
-def layer_norm(x, gamma, beta, eps):
+def layer_norm(x, gamma, beta, eps=1e-5):
     mean = x.mean(axis=-1, keepdims=True)
     var = x.var(axis=-1, keepdims=True)
     xhat = (x - mean) / np.sqrt(var + eps)
     return gamma * xhat + beta
 """
 BACKWARD = """
-def layer_norm_backward(dy, x, gamma, eps):
+def layer_norm_backward(dy, x, gamma, eps=1e-5):
     rstd = 1 / np.sqrt(x.var(axis=-1, keepdims=True) + eps)
     xhat = (x - x.mean(axis=-1, keepdims=True)) * rstd
     dgamma = (dy * xhat).sum(axis=0)

@@ -99,7 +99,7 @@ def test_an_interruption_ends_the_run():
 
 
 def test_an_answer_cannot_silence_numpy_or_change_the_probes_of_the_next():
-    def rude(x, gamma, beta, eps):
+    def rude(x, gamma, beta, eps=1e-5):
         np.seterr(all="raise")
         for array in (x, gamma, beta):
             array[...] = 7
@@ -152,7 +152,7 @@ def test_an_answer_in_jax_is_told_what_one_in_numpy_is(name, program, mistake):
 def test_an_answer_in_jax_receives_float64_and_leaves_the_precision_as_it_was():
     kinds = set()
 
-    def answer(x, gamma, eps):
+    def answer(x, gamma, eps=1e-5):
         kinds.add(jnp.asarray(x).dtype.name)
         return jnp.asarray(gamma) * x / jnp.sqrt(jnp.mean(x**2, axis=-1, keepdims=True) + eps)
 
@@ -183,7 +183,7 @@ def test_an_observation_survives_as_bytes(name):
 
 
 def test_an_exception_is_kept_with_the_students_line_and_the_shapes_met():
-    def answer(x, gamma, beta, eps):
+    def answer(x, gamma, beta, eps=1e-5):
         mean = x.mean(-1)
         return x - mean
 
@@ -200,7 +200,7 @@ class Restless:
         raise AttributeError(name, name=name, obj=self)
 
 
-def restless(x, gamma, beta, eps):
+def restless(x, gamma, beta, eps=1e-5):
     return Restless().shape
 
 
@@ -238,7 +238,7 @@ def test_what_is_perhaps_meant_in_a_layer_is_kept(layer, meant):
 
 
 def test_what_is_printed_is_kept_for_each_probe_and_cut(capsys):
-    def answer(x, gamma, beta, eps):
+    def answer(x, gamma, beta, eps=1e-5):
         for number in range(1000):
             print(number, x.shape)
         return RIGHT(x, gamma, beta, eps)

@@ -36,7 +36,7 @@ def gradients(*of):
     """The right gradients of layer normalisation, with a function of its own for some."""
     right = combine(BACKWARD)
 
-    def answer(dy, x, gamma, eps):
+    def answer(dy, x, gamma, eps=1e-5):
         return tuple(f(g) for f, g in zip(of, right(dy, x, gamma, eps), strict=True))
 
     return answer
@@ -88,7 +88,7 @@ def test_one_result_is_explained_although_another_is_beyond_explanation(capsys):
 
 
 def test_an_input_changed_by_a_wrong_answer_is_told_with_it(capsys):
-    def in_place(x, gamma, beta, eps):
+    def in_place(x, gamma, beta, eps=1e-5):
         if x.dtype.kind == "f":
             x -= x.mean(axis=-1, keepdims=True)
         else:
@@ -101,7 +101,7 @@ def test_an_input_changed_by_a_wrong_answer_is_told_with_it(capsys):
 
 
 def test_an_exception_other_than_that_of_the_mistake_is_explained(capsys):
-    def rows(x, gamma, beta, eps):
+    def rows(x, gamma, beta, eps=1e-5):
         _n, _d = x.shape
         return RIGHT(x, gamma, beta, eps)
 
@@ -121,7 +121,7 @@ def test_gradients_are_spoken_of_where_there_are_any(capsys):
 
 
 def test_an_answer_that_was_not_begun_is_told_so(capsys):
-    def untouched(x, gamma, beta, eps):
+    def untouched(x, gamma, beta, eps=1e-5):
         raise NotImplementedError
 
     diagnose(untouched, "layer_norm/forward")

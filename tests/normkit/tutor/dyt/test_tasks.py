@@ -158,7 +158,7 @@ def token_by_token(x, alpha, gamma, beta):
 
 def stable_by_hand(x, alpha, gamma, beta):
     small = np.exp(-2 * np.abs(alpha * x))
-    return gamma * np.sign(x) * ((1 - small) / (1 + small)) + beta
+    return gamma * np.sign(alpha * x) * ((1 - small) / (1 + small)) + beta
 
 
 def by_sines(x, alpha, gamma, beta):
@@ -346,6 +346,20 @@ class InFloat64(Tanh):
         self.double()
 
 
+class OtherDefault(Tanh):
+    def __init__(self, features, alpha_init=1.0):
+        super().__init__(features, alpha_init)
+
+
+class StartInForward(Tanh):
+    def __init__(self, features, alpha_init=0.5):
+        super().__init__(features, alpha_init)
+        self.alpha_init = alpha_init
+
+    def forward(self, x):
+        return self.weight * torch.tanh(self.alpha_init * x) + self.bias
+
+
 class WeightAsBuffer(Tanh):
     def __init__(self, features, alpha_init=0.5):
         super().__init__(features, alpha_init)
@@ -399,6 +413,9 @@ def right_dx(dy, x, a, g, t):
 
 WRONG = {
     "dyt/forward": {
+        "curve_forgotten": lambda x, a, g, b: a * x * g + b,
+        "argument_doubled": lambda x, a, g, b: g * np.tanh(2 * x * a) + b,
+        "half_argument": lambda x, a, g, b: g * np.tanh(a * x / 2) + b,
         "alpha_outside": lambda x, a, g, b: g * a * np.tanh(x) + b,
         "x_added": lambda x, a, g, b: (x + np.tanh(x) * a) * g + b,
         "alpha_divides": lambda x, a, g, b: b + np.tanh(x / a) * g,
@@ -428,6 +445,16 @@ WRONG = {
         "gamma_as_matrix": lambda x, a, g, b: np.tanh(a * x) @ g + b,
     },
     "dyt/backward": {
+        "dalpha_negated": backward(right_dx, lambda *given: -right_dalpha(*given)),
+        "slope_forgotten: in dx": backward(lambda dy, x, a, g, t: a * g * dy, right_dalpha),
+        "slope_forgotten: in dalpha": backward(right_dx, lambda dy, x, a, g, t: (g * dy * x).sum()),
+        "dalpha_averaged: over the tokens": backward(
+            right_dx, lambda dy, x, a, g, t: (g * dy * (1 - t * t) * x).sum(-1).mean()
+        ),
+        "one_gradient_averaged": gradients_of_parameters(
+            lambda dy, x, a, g, t, over: (dy * t).mean(over), right_dbeta
+        ),
+        "arguments_exchanged": lambda x, dy, a, g: combine("dyt/dyt_backward")(dy, x, a, g),
         "dx_without_dy": backward(lambda dy, x, a, g, t: a * g * (1 - t * t), right_dalpha),
         "dx_divided_by_alpha": backward(
             lambda dy, x, a, g, t: g * dy * (1 - t * t) / a, right_dalpha
@@ -524,6 +551,12 @@ WRONG = {
         "tanh_instead": lambda x, a, s, g, b: g * np.tanh(a * x + s) + b,
     },
     "dyt/layer": {
+        "other_alpha_init": OtherDefault,
+        "alpha_init_in_forward": StartInForward,
+        "parameters_of_a_row: bias": layer(
+            bias=lambda d, a: torch.nn.Parameter(torch.zeros(1, d)),
+        ),
+        "one_weight: weight": layer(weight=lambda d, a: torch.nn.Parameter(torch.ones(1))),
         "alpha_per_feature": layer(alpha=lambda d, a: torch.nn.Parameter(a * torch.ones(d))),
         "alpha_not_registered": layer(alpha=lambda d, a: a),
         "alpha_starts_at_one": layer(alpha=lambda d, a: torch.nn.Parameter(torch.ones(1))),
@@ -593,7 +626,7 @@ WRONG = {
     ("task", "name"), [(task, name) for task, answers in WRONG.items() for name in answers]
 )
 def test_a_wrong_answer_is_named(task, name):
-    assert named(WRONG[task][name], task) == [name]
+    assert named(WRONG[task][name], task) == [name.partition(":")[0]]
 
 
 def test_two_mistakes_by_hand_are_both_named():
@@ -691,6 +724,22 @@ def test_a_wrong_gradient_leaves_the_points_of_the_others():
     answer = WRONG["dyt/backward"]["dalpha_per_feature"]
     assert named(answer, "dyt/dalpha") == ["dalpha_per_feature"]
     assert judged(answer, "dyt/dx").passed and judged(answer, "dyt/dgamma_dbeta").passed
+
+
+@pytest.mark.parametrize(
+    ("task", "answer"),
+    [
+        ("dyt/forward", lambda x, a, g, b: g * np.tanh(abs(a) * x) + b),
+        ("dyt/layer", layer(lambda s, x: s.weight * torch.tanh(s.alpha.abs() * x) + s.bias)),
+    ],
+)
+def test_alpha_may_be_negative(task, answer):
+    assert not judged(answer, task).passed
+
+
+def test_a_curve_that_is_too_flat_is_told_without_a_sigmoid_that_is_not_there():
+    told = judged(WRONG["dyt/forward"]["half_argument"], "dyt/forward").explain()
+    assert "If you make it of a sigmoid" in " ".join(told.split())
 
 
 # --- In the place of the norms of a model -----------------------------------------------------
@@ -878,6 +927,10 @@ def weight_and_bias_or_neither(norm, dyt, alpha_init):
     return layer
 
 
+def put_at_the_path(model, path, layer):
+    model.set_submodule(path, layer)
+
+
 def last_name(model, path, layer):
     setattr(model, path.split(".")[-1], layer)
 
@@ -993,7 +1046,68 @@ def asked_with_equality(model, dyt, alpha_init=0.5):
     return model
 
 
+def recursion_that_returns_at_once(model, dyt, alpha_init=0.5):
+    for name, child in model.named_children():
+        if isinstance(child, KINDS):
+            setattr(model, name, exchanged(child, dyt, alpha_init))
+        else:
+            recursion_that_returns_at_once(child, dyt, alpha_init)
+        return model
+
+
+def last_layer_set(read):
+    """The layers are made in the loop, and one is set after it; where, read says."""
+
+    def answer(model, make_layer, alpha_init=0.5):
+        places = []
+        for path, norm in named_list(model):
+            places.append(path)
+            if isinstance(norm, KINDS):
+                layer, at = exchanged(norm, make_layer, alpha_init), path
+        model.set_submodule(read(at, places[-1]), layer)
+        return model
+
+    return answer
+
+
+def attribute_called_name(children):
+    def answer(model, make_layer, alpha_init=0.5):
+        for _name, child in children(model):
+            if isinstance(child, KINDS):
+                model.name = exchanged(child, make_layer, alpha_init)
+            else:
+                answer(child, make_layer, alpha_init)
+        return model
+
+    return answer
+
+
+def set_on_the_norm(model, make_layer, alpha_init=0.5):
+    for name, child in model.named_children():
+        if isinstance(child, KINDS):
+            setattr(child, name, exchanged(child, make_layer, alpha_init))
+        else:
+            set_on_the_norm(child, make_layer, alpha_init)
+    return model
+
+
+def exchanged_parameters(norm, make_layer, alpha_init):
+    layer = bare(norm, make_layer, alpha_init)
+    if norm.weight is not None:
+        layer.bias = norm.weight
+    if getattr(norm, "bias", None) is not None:
+        layer.weight = norm.bias
+    return layer
+
+
 REPLACED_OTHERWISE = [
+    ("returned_in_loop", recursion_that_returns_at_once),
+    ("last_norm_only", last_layer_set(lambda norm, last: norm)),
+    ("last_norm_only", last_layer_set(lambda norm, last: last)),
+    ("attribute_called_name", attribute_called_name(lambda model: model.named_children())),
+    ("attribute_called_name", attribute_called_name(lambda model: list(model.named_children()))),
+    ("set_on_the_norm", set_on_the_norm),
+    ("weight_and_bias_exchanged", recursion(exchanged_parameters)),
     ("model_unchanged", asked_with_equality),
     ("absent_weight_read", width_of(lambda weight: weight.shape[0])),
     ("absent_weight_read", width_of(lambda weight: weight.numel())),
@@ -1006,6 +1120,11 @@ REPLACED_OTHERWISE = [
 @pytest.mark.parametrize(("name", "answer"), REPLACED_OTHERWISE)
 def test_norms_replaced_wrongly_in_other_ways_are_named(name, answer):
     assert named(answer, "dyt/replace") == [name]
+
+
+def test_a_norm_may_be_the_first_child_of_a_model():
+    after_the_first = loop_over(lambda model: named_list(model)[2:], put_at_the_path)
+    assert not judged(after_the_first, "dyt/replaced").passed
 
 
 def test_an_alpha_that_is_frozen_or_made_in_forward_is_told():
@@ -1100,15 +1219,6 @@ def test_where_the_layers_stand_counts_by_itself():
         assert named(REPLACED_WRONGLY[name], "dyt/replaced") == [name]
 
 
-def recursion_that_returns_at_once(model, dyt, alpha_init=0.5):
-    for name, child in model.named_children():
-        if isinstance(child, KINDS):
-            setattr(model, name, exchanged(child, dyt, alpha_init))
-        else:
-            recursion_that_returns_at_once(child, dyt, alpha_init)
-        return model
-
-
 def recursion_over_all_modules(model, make_layer, alpha_init=0.5):
     for name, module in model.named_modules():
         if isinstance(module, KINDS):
@@ -1139,8 +1249,7 @@ def test_another_error_is_no_recursion_without_end():
     assert named(unwritten, "dyt/replace") == []
 
 
-@pytest.mark.parametrize("answer", [lambda model, *_: model, recursion_that_returns_at_once])
-def test_a_model_that_keeps_its_norms_is_told(answer):
-    verdict = judged(answer, "dyt/replace")
+def test_a_model_that_keeps_its_norms_is_told():
+    verdict = judged(lambda model, *_: model, "dyt/replace")
     assert [mistake.name for mistake in verdict.mistakes] == ["model_unchanged"]
     assert "LayerNorm" in verdict.explain()

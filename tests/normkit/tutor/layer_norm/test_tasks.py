@@ -20,7 +20,11 @@ def std(a, **options):
     return a.std(axis=-1, keepdims=True, **options)
 
 
-def loop(x, gamma, beta, eps):
+def rooted(x, eps):
+    return np.sqrt(x.var(axis=-1, keepdims=True) + eps)
+
+
+def loop(x, gamma, beta, eps=1e-5):
     """Token by token, with the variance of a sample."""
     rows = x.reshape(-1, x.shape[-1])
     out = []
@@ -30,12 +34,12 @@ def loop(x, gamma, beta, eps):
     return (gamma * np.array(out) + beta).reshape(x.shape).astype((x * 1.0).dtype)
 
 
-def in_place(x, gamma, beta, eps):
+def in_place(x, gamma, beta, eps=1e-5):
     x -= mean(x)
     return gamma * x / np.sqrt(mean(x**2) + eps) + beta
 
 
-def all_in_place(x, gamma, beta, eps):
+def all_in_place(x, gamma, beta, eps=1e-5):
     var = x.var(axis=-1, keepdims=True)
     x -= mean(x)
     x /= np.sqrt(var + eps)
@@ -44,36 +48,36 @@ def all_in_place(x, gamma, beta, eps):
     return x
 
 
-def in_place_of_a_sample(x, gamma, beta, eps):
+def in_place_of_a_sample(x, gamma, beta, eps=1e-5):
     x -= mean(x)
     return gamma * x / np.sqrt(x.var(axis=-1, ddof=1, keepdims=True) + eps) + beta
 
 
-def plain_mean(x, g, b, eps):
+def plain_mean(x, g, b, eps=1e-5):
     centred = x - x.mean(axis=-1)
     return g * centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps) + b
 
 
-def plain_moments(x, g, b, eps):
+def plain_moments(x, g, b, eps=1e-5):
     centred = x - x.mean(axis=-1)
     return g * centred / np.sqrt((centred**2).mean(axis=-1) + eps) + b
 
 
-def new_axis(x, g, b, eps):
+def new_axis(x, g, b, eps=1e-5):
     m, v = x.mean(axis=-1)[:, None], x.var(axis=-1)[:, None]
     return g * (x - m) / np.sqrt(v + eps) + b
 
 
-def scaled_first(x, gamma, beta, eps):
+def scaled_first(x, gamma, beta, eps=1e-5):
     x = x * gamma + beta
     return (x - mean(x)) / np.sqrt(std(x) ** 2 + eps)
 
 
-def transposed(x, g, b, eps):
+def transposed(x, g, b, eps=1e-5):
     return ((x.T - x.mean(-1)) / np.sqrt(x.var(-1) + eps)).T * g + b
 
 
-def filled(x, gamma, beta, eps):
+def filled(x, gamma, beta, eps=1e-5):
     out = np.zeros_like(x)
     for place in np.ndindex(x.shape[:-1]):
         token = x[place]
@@ -81,13 +85,13 @@ def filled(x, gamma, beta, eps):
     return out
 
 
-def returned_early(x, gamma, beta, eps):
+def returned_early(x, gamma, beta, eps=1e-5):
     for token in x:
         return gamma * (token - token.mean()) / np.sqrt(token.var() + eps) + beta
 
 
 def over_rows(make):
-    def answer(x, gamma, beta, eps):
+    def answer(x, gamma, beta, eps=1e-5):
         out = make(x)
         for i in range(x.shape[0]):
             mu, sigma2 = np.mean(x[i]), np.var(x[i])
@@ -97,7 +101,7 @@ def over_rows(make):
     return answer
 
 
-def first_alone(x, gamma, beta, eps):
+def first_alone(x, gamma, beta, eps=1e-5):
     out = np.zeros(x.shape, gamma.dtype)
     for place in np.ndindex(x.shape[:-1]):
         token = x[place]
@@ -105,18 +109,18 @@ def first_alone(x, gamma, beta, eps):
         return out
 
 
-def all_but_features(x, gamma, beta, eps):
+def all_but_features(x, gamma, beta, eps=1e-5):
     axes = tuple(range(x.ndim - 1))
     centred = x - x.mean(axes)
     return gamma * centred / np.sqrt((centred**2).mean(axes) + eps) + beta
 
 
-def axis_in_front(x, gamma, beta, eps):
+def axis_in_front(x, gamma, beta, eps=1e-5):
     m, v = (np.expand_dims(a, 0) for a in (x.mean(-1), x.var(-1)))
     return gamma * (x - m) / np.sqrt(v + eps) + beta
 
 
-def for_rows(x, gamma, beta, eps):
+def for_rows(x, gamma, beta, eps=1e-5):
     out, (rows, features) = np.zeros(x.shape, gamma.dtype), x.shape
     for i in range(rows):
         mu = sum(x[i]) / features
@@ -126,12 +130,29 @@ def for_rows(x, gamma, beta, eps):
 
 
 FORWARD = {
-    "root_inverted": [lambda x, g, b, eps: g * (x - mean(x)) * np.sqrt(std(x) ** 2 + eps) + b],
+    "root_inverted": [lambda x, g, b, eps=1e-5: g * (x - mean(x)) * np.sqrt(std(x) ** 2 + eps) + b],
+    "beta_subtracted": [
+        lambda x, g, b, eps=1e-5: (x - mean(x)) * g / np.sqrt(std(x) ** 2 + eps) - b,
+    ],
+    "sign_reversed": [lambda x, g, b, eps=1e-5: (mean(x) - x) * g / rooted(x, eps) + b],
+    "axis_before_last": [
+        lambda x, g, b, eps=1e-5: (
+            (x - mean(x, -2)) * g / np.sqrt(x.var(-2, keepdims=True) + eps) + b
+        ),
+    ],
+    "one_over_batch": [
+        lambda x, g, b, eps=1e-5: g * (x - mean(x, 0)) / rooted(x, eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(x.var(0) + eps) + b,
+    ],
     "other_default": [
+        lambda x, g, b, epsilon=1e-3: g * (x - mean(x)) / rooted(x, epsilon) + b,
+        lambda x, g, b, eps=0: g * (x - mean(x)) / rooted(x, eps) + b,
         lambda x, g, b, eps=1e-6: g * (x - mean(x)) / np.sqrt(std(x) ** 2 + eps) + b,
     ],
     "loop_over_first_axis": [
-        lambda x, g, b, eps: np.stack([g * (t - t.mean()) / np.sqrt(t.var() + eps) + b for t in x]),
+        lambda x, g, b, eps=1e-5: np.stack(
+            [g * (t - t.mean()) / np.sqrt(t.var() + eps) + b for t in x]
+        ),
         over_rows(np.zeros_like),
         over_rows(lambda x: np.zeros(x.shape)),
     ],
@@ -139,86 +160,91 @@ FORWARD = {
     "all_but_features": [all_but_features],
     "mean_without_keepdims": [
         plain_mean,
-        lambda x, g, b, eps: g * (x - x.mean(-1)) / np.sqrt(std(x) ** 2 + eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - x.mean(-1)) / np.sqrt(std(x) ** 2 + eps) + b,
     ],
     "var_without_keepdims": [
-        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(x.var(axis=-1) + eps) + b
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(x.var(axis=-1) + eps) + b
     ],
     "axis_put_back_second": [
         new_axis,
         for_rows,
-        lambda x, g, b, eps: g * (x - x.mean(-1)[:, None]) / np.sqrt(std(x) ** 2 + eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - x.mean(-1)[:, None]) / np.sqrt(std(x) ** 2 + eps) + b,
     ],
-    "mean_of_squares": [lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(mean(x**2) + eps) + b],
+    "mean_of_squares": [
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(mean(x**2) + eps) + b
+    ],
     "brackets_forgotten": [
-        lambda x, g, b, eps: g * (x - mean(x) / np.sqrt(std(x) ** 2 + eps)) + b,
-        lambda x, g, b, eps: g * x - mean(x) / np.sqrt(std(x) ** 2 + eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x) / np.sqrt(std(x) ** 2 + eps)) + b,
+        lambda x, g, b, eps=1e-5: g * x - mean(x) / np.sqrt(std(x) ** 2 + eps) + b,
     ],
     "unbiased_variance": [
         loop,
-        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(std(x, ddof=1) ** 2 + eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(std(x, ddof=1) ** 2 + eps) + b,
     ],
-    "eps_outside_root": [lambda x, g, b, eps: (x - mean(x)) / (std(x) + eps) * g + b],
-    "no_eps": [lambda x, g, b, eps: g * ((x - mean(x)) / std(x)) + b],
-    "no_root": [lambda x, g, b, eps: g * (x - mean(x)) / (std(x) ** 2 + eps) + b],
+    "eps_outside_root": [lambda x, g, b, eps=1e-5: (x - mean(x)) / (std(x) + eps) * g + b],
+    "no_eps": [lambda x, g, b, eps=1e-5: g * ((x - mean(x)) / std(x)) + b],
+    "no_root": [lambda x, g, b, eps=1e-5: g * (x - mean(x)) / (std(x) ** 2 + eps) + b],
     "sum_of_squares": [
-        lambda x, g, b, eps: (
+        lambda x, g, b, eps=1e-5: (
             g * (x - mean(x)) / np.sqrt(np.linalg.norm(x - mean(x), axis=-1)[..., None] ** 2 + eps)
             + b
         )
     ],
-    "batch_axis": [lambda x, g, b, eps: g * (x - x.mean(0)) / np.sqrt(x.var(0) + eps) + b],
-    "whole_array": [lambda x, g, b, eps: b + (x - x.mean()) * g / (x.var() + eps) ** 0.5],
+    "batch_axis": [lambda x, g, b, eps=1e-5: g * (x - x.mean(0)) / np.sqrt(x.var(0) + eps) + b],
+    "whole_array": [lambda x, g, b, eps=1e-5: b + (x - x.mean()) * g / (x.var() + eps) ** 0.5],
     "variance_of_whole_array": [
-        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(x.var() + eps) + b,
-        lambda x, g, b, eps: (x - mean(x)) / np.sqrt(x.std() ** 2 + eps) * g + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(x.var() + eps) + b,
+        lambda x, g, b, eps=1e-5: (x - mean(x)) / np.sqrt(x.std() ** 2 + eps) * g + b,
     ],
     "squares_over_whole_array": [
-        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(np.mean((x - mean(x)) ** 2) + eps) + b
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(np.mean((x - mean(x)) ** 2) + eps) + b
     ],
     "changed_in_place": [in_place, all_in_place],
-    "rms_instead": [lambda x, g, b, eps: g * x / np.sqrt(mean(x * x) + eps) + b],
+    "rms_instead": [lambda x, g, b, eps=1e-5: g * x / np.sqrt(mean(x * x) + eps) + b],
     "mean_of_whole_array": [
-        lambda x, g, b, eps: g * (x - x.mean()) / np.sqrt(std(x) ** 2 + eps) + b,
-        lambda x, g, b, eps: g * (x - x.mean()) / np.sqrt(mean((x - x.mean()) ** 2) + eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - x.mean()) / np.sqrt(std(x) ** 2 + eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - x.mean()) / np.sqrt(mean((x - x.mean()) ** 2) + eps) + b,
     ],
-    "not_divided": [lambda x, g, b, eps: g * (x - mean(x)) + b],
-    "root_taken_twice": [lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(std(x) + eps) + b],
-    "variance_squared": [lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(std(x) ** 4 + eps) + b],
+    "not_divided": [lambda x, g, b, eps=1e-5: g * (x - mean(x)) + b],
+    "root_taken_twice": [lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(std(x) + eps) + b],
+    "variance_squared": [
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(std(x) ** 4 + eps) + b
+    ],
     "deviations_not_squared": [
-        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(mean(x - mean(x)) ** 2 + eps) + b,
-        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(mean(x - mean(x)) + eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(mean(x - mean(x)) ** 2 + eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(mean(x - mean(x)) + eps) + b,
     ],
-    "eps_added_to_quotient": [lambda x, g, b, eps: g * ((x - mean(x)) / std(x) + eps) + b],
+    "eps_added_to_quotient": [lambda x, g, b, eps=1e-5: g * ((x - mean(x)) / std(x) + eps) + b],
     "other_fixed_eps": [
-        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(std(x) ** 2 + 1e-6) + b,
-        lambda x, g, b, eps: g * (x - mean(x)) / (std(x) ** 2 + 1e-8) ** 0.5 + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(std(x) ** 2 + 1e-6) + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / (std(x) ** 2 + 1e-8) ** 0.5 + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / rooted(x, 1e-12) + b,
     ],
     "gamma_and_beta_exchanged": [
-        lambda x, b, g, eps: (x - mean(x)) / np.sqrt(std(x) ** 2 + eps) * g + b
+        lambda x, b, g, eps=1e-5: (x - mean(x)) / np.sqrt(std(x) ** 2 + eps) * g + b
     ],
     "scaled_first": [scaled_first],
     "transposed": [transposed],
     "integers_returned": [filled],
     "eps_otherwise": [
-        lambda x, g, b, eps: g * (x - mean(x)) / np.maximum(std(x), eps) + b,
-        lambda x, g, b, eps: g * (x - mean(x)) / np.sqrt(std(x) ** 2 + eps * eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.maximum(std(x), eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(std(x) ** 2 + eps * eps) + b,
     ],
     "absolute_deviations": [
-        lambda x, g, b, eps: g * (x - mean(x)) / (mean(abs(x - mean(x))) + eps) + b
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / (mean(abs(x - mean(x))) + eps) + b
     ],
     "divided_by_tokens": [
-        lambda x, g, b, eps: (
+        lambda x, g, b, eps=1e-5: (
             g * (x - mean(x)) / (sum_of((x - mean(x)) ** 2) / len(x) + eps) ** 0.5 + b
         )
     ],
     "return_in_loop": [returned_early, first_alone],
     "matrix_product": [
-        lambda x, g, b, eps: np.dot((x - mean(x)) / np.sqrt(std(x) ** 2 + eps), g) + b
+        lambda x, g, b, eps=1e-5: np.dot((x - mean(x)) / np.sqrt(std(x) ** 2 + eps), g) + b
     ],
-    "mean_not_subtracted": [lambda x, g, b, eps: g * x / np.sqrt(std(x) ** 2 + eps) + b],
+    "mean_not_subtracted": [lambda x, g, b, eps=1e-5: g * x / np.sqrt(std(x) ** 2 + eps) + b],
     "beta_before_gamma": [
-        lambda x, g, b, eps: g * ((x - mean(x)) / np.sqrt(std(x) ** 2 + eps) + b)
+        lambda x, g, b, eps=1e-5: g * ((x - mean(x)) / np.sqrt(std(x) ** 2 + eps) + b)
     ],
 }
 
@@ -226,7 +252,7 @@ FORWARD = {
 def backward(dx):
     """A backward pass whose gradients of the parameters are right, around this dx."""
 
-    def answer(dy, x, gamma, eps):
+    def answer(dy, x, gamma, eps=1e-5):
         r = (mean((x - mean(x)) ** 2) + eps) ** -0.5
         xhat, over = (x - mean(x)) * r, tuple(range(x.ndim - 1))
         return dx(dy, xhat, r, gamma), np.sum(dy * xhat, axis=over), np.sum(dy, axis=over)
@@ -243,6 +269,18 @@ def part_along(a, xhat):
 
 
 BACKWARD = {
+    "dx_negated": lambda dy, xhat, r, g: (
+        r * (mean(dy * g) + xhat * mean(dy * g * xhat)) - r * dy * g
+    ),
+    "r_squared: in all of dx": lambda dy, xhat, r, g: (
+        r * r * (dy * g - mean(dy * g) - xhat * mean(dy * g * xhat))
+    ),
+    "r_squared: in the last term": lambda dy, xhat, r, g: (
+        r * (dy * g - mean(dy * g)) - xhat * r**2 * mean(dy * g * xhat)
+    ),
+    "xhat_once_too_often": lambda dy, xhat, r, g: (
+        r * (dy * g - mean(dy * g) - mean(xhat * dy * g * xhat))
+    ),
     "y_for_xhat": lambda dy, xhat, r, g: (
         r * (dy * g - mean(dy * g) - g * xhat * mean(dy * g * g * xhat))
     ),
@@ -311,7 +349,7 @@ BACKWARD = {
 def staged(way=""):
     """A backward pass as in CS231n, step by step, that goes wrong in one of several ways."""
 
-    def answer(dy, x, gamma, eps):
+    def answer(dy, x, gamma, eps=1e-5):
         n, over = x.shape[-1], tuple(range(x.ndim - 1))
         mu = mean(x)
         xmu = x - mu
@@ -345,7 +383,7 @@ STAGED = (
 def of_parameters(dgamma, dbeta):
     """A backward pass whose dx is right, around these gradients of the parameters."""
 
-    def answer(dy, x, gamma, eps):
+    def answer(dy, x, gamma, eps=1e-5):
         xhat, over = (x - mean(x)) / np.sqrt(std(x) ** 2 + eps), tuple(range(x.ndim - 1))
         given = {"dy": dy, "x": x, "xhat": xhat, "gamma": gamma, "over": over}
         return staged()(dy, x, gamma, eps)[0], dgamma(**given), dbeta(**given)
@@ -377,7 +415,7 @@ PARAMETERS = {
 }
 
 
-def gradients(dy, x, gamma, eps, *, way=""):
+def gradients(dy, x, gamma, eps=1e-5, *, way=""):
     """A backward pass that goes wrong in one of several ways."""
     centred = x - mean(x)
     root = np.sqrt(mean(centred**2) + eps)
@@ -463,7 +501,35 @@ LAYERS = (
     *("other_in_evaluation: as it is", "more_than_two: of eps", "more_than_two: statistics"),
 )
 PREDICTED = combine("layer_norm/layer_norm_invariance")()[0]
+
+
+def own_tokens(norm, change, _x):
+    x = np.random.default_rng(1).normal(size=(4, 5))
+    return np.allclose(norm(change(x)), norm(x))
+
+
 UNCHANGED = {
+    "prediction_returned: or False": lambda norm, change, x: PREDICTED.get(change.__name__, False),
+    "prediction_returned: or True": lambda norm, change, x: PREDICTED.get(change.__name__, True),
+    "prediction_returned: by its beginning": lambda norm, change, x: (
+        change.__name__[:5] in ("shift", "scale")
+    ),
+    "own_tokens": own_tokens,
+    "part_compared: both ends": lambda norm, change, x: all(
+        np.allclose(norm(change(x))[i], norm(x)[i]) for i in (0, -1)
+    ),
+    "sums_compared: sorted": lambda norm, change, x: np.allclose(
+        *(np.sort(norm(a), axis=-1) for a in (change(x), x))
+    ),
+    "sums_compared: lengths": lambda norm, change, x: np.isclose(
+        *(np.sqrt((norm(a) ** 2).sum()) for a in (change(x), x))
+    ),
+    "too_tolerant: one decimal": lambda norm, change, x: np.array_equal(
+        *(np.round(norm(a), 1) for a in (change(x), x))
+    ),
+    "too_tolerant: two decimals": lambda norm, change, x: np.array_equal(
+        *(np.round(norm(a), 2) for a in (change(x), x))
+    ),
     "output_normalised_again": lambda norm, change, x: np.allclose(norm(x), norm(change(norm(x)))),
     "changed_input_without_norm": lambda norm, change, x: np.allclose(norm(x), change(x)),
     "always_false: is": lambda norm, change, x: norm(change(x)) is norm(x),
@@ -564,6 +630,61 @@ def test_both_gradients_from_dxhat_are_no_change_in_place():
     assert named(answer, "layer_norm/backward") == ["dgamma_with_gamma", "dbeta_with_gamma"]
 
 
+@pytest.mark.parametrize("wrong", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "over"),
+    [
+        ("one_gradient_averaged", lambda a: a.reshape(-1, a.shape[-1]).mean(0)),
+        ("gradients_over_first_axis", lambda a: a.sum(0)),
+        ("gradients_over_features", lambda a: a.sum(-1)),
+        ("gradients_not_summed", lambda a: a),
+        ("sum_overwritten", lambda a: a.reshape(-1, a.shape[-1])[-1]),
+    ],
+)
+def test_one_wrong_gradient_of_the_parameters_is_not_told_of_both(name, over, wrong):
+    def answer(dy, x, gamma, eps=1e-5):
+        dx, *both = gradients(dy, x, gamma, eps)
+        both[wrong] = over([dy * (x - mean(x)) / rooted(x, eps), dy][wrong])
+        return dx, *both
+
+    verdict = judge(observe(answer, "layer_norm/backward"), "layer_norm/backward")
+    assert [mistake.name for mistake in verdict.mistakes] == [name]
+    told = " ".join(verdict.explain().split())
+    assert "dgamma, dbeta or both" in told or "One of dgamma and dbeta" in told
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_an_xhat_without_eps_is_named(both):
+    def answer(dy, x, gamma, eps=1e-5):
+        r, xhat = 1 / rooted(x, eps), (x - mean(x)) / rooted(x, 0)
+        inner, dxhat = xhat if both else (x - mean(x)) * r, dy * gamma
+        dx = r * (dxhat - mean(dxhat) - inner * mean(dxhat * inner))
+        over = tuple(range(x.ndim - 1))
+        return dx, (dy * xhat).sum(over), dy.sum(over)
+
+    assert named(answer, "layer_norm/backward") == ["eps_forgotten_in_xhat"]
+
+
+def test_exchanged_arguments_of_the_backward_pass_are_named():
+    def answer(x, dy, gamma, eps=1e-5):
+        return gradients(dy, x, gamma, eps)
+
+    assert named(answer, "layer_norm/backward") == ["arguments_exchanged"]
+
+
+@pytest.mark.parametrize("function", ["forward", "backward"])
+def test_a_function_is_called_without_the_usual_eps(function):
+    def forward(x, gamma, beta, eps):
+        return gamma * (x - mean(x)) / rooted(x, eps) + beta
+
+    def backward(dy, x, gamma, eps):
+        return gradients(dy, x, gamma, eps)
+
+    task = f"layer_norm/{function}"
+    verdict = judge(observe(locals()[function], task), task)
+    assert verdict.first.what == "error" and "'eps'" in verdict.explain()
+
+
 def test_an_unknown_dx_does_not_hide_what_is_wrong_with_dgamma():
     def answer(*given):
         dx, *others = of_parameters(*PARAMETERS["dgamma_with_x"])(*given)
@@ -636,6 +757,53 @@ def test_a_layer_needs_the_default_of_eps():
     assert verdict.first.what == "error" and "'eps'" in verdict.explain()
 
 
+def parameters(eps=1e-5, **shapes):
+    """A layer whose parameters have these names and shapes."""
+
+    class Layer(made("")):
+        def __init__(self, features, eps=eps):
+            super().__init__(features, eps)
+            del self.weight, self.bias
+            for name, start in shapes.items():
+                setattr(self, name, torch.nn.Parameter(start(features)))
+
+        def forward(self, x):
+            scale, shift = self.parameters()
+            xhat = (x - x.mean(-1, True)) / (x.var(-1, False, True) + self.eps).sqrt()
+            return scale * xhat + shift
+
+    return Layer
+
+
+def test_a_layer_that_widens_its_input_is_named():
+    class Widened(made("")):
+        def forward(self, x):
+            return super().forward(x.float())
+
+    assert named(Widened, "layer_norm/layer") == ["dtype_not_kept"]
+
+
+def row(start):
+    return lambda features: start(1, features)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("other_default", parameters(1e-6, weight=torch.ones, bias=torch.zeros)),
+        ("gamma_beta_names", parameters(scale=torch.ones, shift=torch.zeros)),
+        ("gamma_beta_names", parameters(gamma=torch.ones, bias=torch.zeros)),
+        ("gamma_beta_names", parameters(weight=torch.ones, beta=torch.zeros)),
+        ("parameters_in_two_axes", parameters(weight=row(torch.ones), bias=torch.zeros)),
+        ("parameters_in_two_axes", parameters(weight=torch.ones, bias=row(torch.zeros))),
+        ("one_weight", parameters(weight=lambda _n: torch.ones(1), bias=torch.zeros)),
+        ("one_weight", parameters(weight=torch.ones, bias=lambda _n: torch.zeros(1))),
+    ],
+)
+def test_parameters_that_will_not_load_are_named(name, answer):
+    assert named(answer, "layer_norm/layer") == [name]
+
+
 def test_all_wrong_predictions_are_named():
     predictions = {
         "shift_tokens": False,
@@ -659,7 +827,7 @@ def test_all_wrong_predictions_are_named():
 # --- Right answers of any style ---------------------------------------------------------------
 
 
-def by_rows(x, gamma, beta, eps):
+def by_rows(x, gamma, beta, eps=1e-5):
     rows = x.reshape(-1, x.shape[-1]).tolist()
     out = []
     for row in rows:
@@ -671,47 +839,47 @@ def by_rows(x, gamma, beta, eps):
     return np.array(out, dtype=gamma.dtype).reshape(x.shape)
 
 
-def by_recursion(x, gamma, beta, eps):
+def by_recursion(x, gamma, beta, eps=1e-5):
     if x.ndim > 1:
         return np.stack([by_recursion(part, gamma, beta, eps) for part in x])
     return gamma * (x - np.mean(x)) / np.sqrt(np.var(x) + eps) + beta
 
 
-def along_axis(x, gamma, beta, eps):
+def along_axis(x, gamma, beta, eps=1e-5):
     def token(t):
         return (t - t.mean()) / np.sqrt(t.var() + eps)
 
     return gamma * np.apply_along_axis(token, -1, x * gamma.dtype.type(1)) + beta
 
 
-def by_matrix(x, gamma, beta, eps):
+def by_matrix(x, gamma, beta, eps=1e-5):
     d = x.shape[-1]
     centred = x @ (np.eye(d, dtype=gamma.dtype) - gamma.dtype.type(1 / d))
     length = np.linalg.norm(centred, axis=-1, keepdims=True)
     return centred / np.hypot(length / d**0.5, eps**0.5) * gamma + beta
 
 
-def in_double(x, gamma, beta, eps):
+def in_double(x, gamma, beta, eps=1e-5):
     wide = x.astype(np.float64)
     var = (wide**2).mean(-1) - wide.mean(-1) ** 2
     y = (wide - wide.mean(-1)[..., None]) * np.power(var + eps, -0.5)[..., None]
     return np.asarray(gamma * y + beta, dtype=gamma.dtype)
 
 
-def by_moved_axes(x, gamma, beta, eps):
+def by_moved_axes(x, gamma, beta, eps=1e-5):
     first = np.moveaxis(x, -1, 0)
     centred = first - first.mean(axis=0)
     xhat = centred / np.sqrt((centred * centred).mean(axis=0) + eps)
     return np.moveaxis(xhat, 0, -1) * gamma + beta
 
 
-def by_differences(x, gamma, beta, eps):
+def by_differences(x, gamma, beta, eps=1e-5):
     gaps = x[..., :, None] - x[..., None, :]
     var = (gaps**2).mean(axis=(-2, -1))[..., None] / 2
     return gamma * gaps.mean(axis=-1) / np.sqrt(var + eps) + beta
 
 
-def by_welford(x, gamma, beta, eps):
+def by_welford(x, gamma, beta, eps=1e-5):
     mu, m2 = np.zeros(x.shape[:-1]), np.zeros(x.shape[:-1])
     for k in range(x.shape[-1]):
         delta = x[..., k] - mu
@@ -721,7 +889,7 @@ def by_welford(x, gamma, beta, eps):
     return (gamma * ((x - mu[..., None]) / root[..., None]) + beta).astype(gamma.dtype)
 
 
-def by_ufuncs(x, gamma, beta, eps):
+def by_ufuncs(x, gamma, beta, eps=1e-5):
     out = np.subtract(x, np.mean(x, axis=-1, keepdims=True), dtype=gamma.dtype)
     out /= np.sqrt(np.add(np.square(out).mean(axis=-1, keepdims=True), eps))
     np.multiply(out, gamma, out=out)
@@ -787,7 +955,7 @@ def test_right_layers_of_any_style_pass(answer):
         assert verdict.passed, verdict.explain()
 
 
-def by_zeros(dy, x, gamma, eps):
+def by_zeros(dy, x, gamma, eps=1e-5):
     """Loops over arrays of zeros, which are of float64 whatever x is."""
     features = x.shape[-1]
     dx, dgamma, dbeta = np.zeros(x.shape), np.zeros(features), np.zeros(features)
@@ -802,7 +970,7 @@ def by_zeros(dy, x, gamma, eps):
     return dx, dgamma, dbeta
 
 
-def scaled_by_n(dy, x, gamma, eps):
+def scaled_by_n(dy, x, gamma, eps=1e-5):
     """The closed form of CS231n, with sums; a list, and float64 inside."""
     x, dy = x.astype(float), dy.astype(float)
     n, std_ = x.shape[-1], np.sqrt(x.var(-1, keepdims=True) + eps)
@@ -812,7 +980,7 @@ def scaled_by_n(dy, x, gamma, eps):
     return [dx, (dy * xhat).reshape(flat).sum(0), dy.reshape(flat).sum(0)]
 
 
-def by_einsum(dy, x, gamma, eps):
+def by_einsum(dy, x, gamma, eps=1e-5):
     n = x.shape[-1]
     centred = x - np.einsum("...d->...", x)[..., None] / n
     r = (np.einsum("...d,...d->...", centred, centred) / n + eps) ** -0.5
@@ -824,7 +992,7 @@ def by_einsum(dy, x, gamma, eps):
     return dx, np.einsum("nd,nd->d", *rows), np.einsum("nd->d", rows[0])
 
 
-def by_complex_steps(dy, x, gamma, eps):
+def by_complex_steps(dy, x, gamma, eps=1e-5):
     """The derivative by a step into the complex plane, exact to the last digits."""
     x, tiny = x.astype(complex), 1e-30
     features, over = x.shape[-1], tuple(range(x.ndim - 1))
@@ -840,7 +1008,7 @@ def by_complex_steps(dy, x, gamma, eps):
     return dx, (dy * xhat(x).real).sum(over), dy.sum(over)
 
 
-def by_tensordot(dy, x, gamma, eps):
+def by_tensordot(dy, x, gamma, eps=1e-5):
     """Sums over the tokens one axis after the other."""
     dx, dgamma, dbeta = staged()(dy, x, gamma, eps)[0], *staged_rows(dy, x, eps)
     while dgamma.ndim > 1:
@@ -848,7 +1016,7 @@ def by_tensordot(dy, x, gamma, eps):
     return dx, dgamma, dbeta
 
 
-def staged_rows(dy, x, eps):
+def staged_rows(dy, x, eps=1e-5):
     return dy * (x - mean(x)) / np.sqrt(std(x) ** 2 + eps), dy
 
 

@@ -49,8 +49,10 @@ def arrays(module):
 
 
 LIBRARY = {
-    "partial": lambda x, gamma, p, eps: normkit.rms_norm(x, gamma, eps, p),
-    "partial_backward": lambda dy, x, *a: normkit.rms_norm_backward(dy, x, a[0], a[2], a[1]),
+    "partial": lambda x, gamma, p, eps=1e-5: normkit.rms_norm(x, gamma, eps, p),
+    "partial_backward": lambda dy, x, gamma, p, eps=1e-5: normkit.rms_norm_backward(
+        dy, x, gamma, eps, p
+    ),
     "fold": fold_affine,
     "fold_centring": fold_centring,
 }

@@ -22,7 +22,7 @@ def mean(a, axis=-1):
     return a.mean(axis=axis, keepdims=True)
 
 
-def rms(x, eps):
+def rms(x, eps=1e-5):
     return np.sqrt(mean(x**2) + eps)
 
 
@@ -35,7 +35,7 @@ def passes(answer, task):
 # --- Right ------------------------------------------------------------------------------------
 
 
-def loops(x, gamma, eps):
+def loops(x, gamma, eps=1e-5):
     y = np.empty(x.shape, dtype=x.dtype if x.dtype.kind == "f" else float)
     for index in np.ndindex(x.shape[:-1]):
         token = x[index].tolist()
@@ -45,49 +45,49 @@ def loops(x, gamma, eps):
     return y
 
 
-def einsum(x, gamma, eps):
+def einsum(x, gamma, eps=1e-5):
     r = (np.einsum("...d,...d->...", x, x) / x.shape[-1] + eps) ** -0.5
     return np.einsum("...d,...,d->...d", x, r, gamma)
 
 
-def in_place_on_a_copy(x, gamma, eps):
+def in_place_on_a_copy(x, gamma, eps=1e-5):
     y = x.astype(np.result_type(x, np.float32))
     y /= np.sqrt(np.square(y).mean(-1, keepdims=True) + eps)
     y *= gamma
     return y
 
 
-def torch_inside(x, gamma, eps):
+def torch_inside(x, gamma, eps=1e-5):
     gamma = torch.tensor(gamma)
     tensor = torch.tensor(x).to(gamma.dtype)
     return (gamma * tensor * torch.rsqrt(tensor.pow(2).mean(-1, keepdim=True) + eps)).numpy()
 
 
-def float64_inside(x, gamma, eps):
+def float64_inside(x, gamma, eps=1e-5):
     wide = x.astype(np.float64)
     return (gamma * wide / rms(wide, eps)).astype(gamma.dtype)
 
 
-def token_by_token(x, gamma, eps):
+def token_by_token(x, gamma, eps=1e-5):
     if x.ndim == 1:
         return gamma * x / np.sqrt(np.dot(x, x) / len(x) + eps)
     return np.stack([token_by_token(token, gamma, eps) for token in x])
 
 
-def along_the_last_axis(x, gamma, eps):
+def along_the_last_axis(x, gamma, eps=1e-5):
     return np.apply_along_axis(lambda t: gamma * t / np.sqrt((t * t).mean() + eps), -1, x)
 
 
-def transposed(x, gamma, eps):
+def transposed(x, gamma, eps=1e-5):
     return (x.T / np.sqrt((x.T**2).mean(axis=0) + eps)).T * gamma
 
 
-def hypotenuses(x, gamma, eps):
+def hypotenuses(x, gamma, eps=1e-5):
     length = functools.reduce(np.hypot, np.moveaxis(x, -1, 0))
     return gamma * x / np.hypot(length / math.sqrt(len(gamma)), math.sqrt(eps))[..., None]
 
 
-def products(x, gamma, eps):
+def products(x, gamma, eps=1e-5):
     mean_square = (x[..., None, :] @ x[..., :, None])[..., 0] / x.shape[-1]
     return x / np.sqrt(mean_square + eps) @ np.diag(gamma)
 
@@ -103,9 +103,9 @@ FORWARD_RIGHT = [
     transposed,
     hypotenuses,
     products,
-    lambda x, g, eps: g * x / np.sqrt((x**2 + eps).mean(axis=-1, keepdims=True)),
-    lambda x, g, eps: g * x / np.sqrt(x.var(-1, keepdims=True) + mean(x) ** 2 + eps),
-    lambda x, g, eps: g * x / np.sqrt(np.average(x * x, axis=-1)[..., np.newaxis] + eps),
+    lambda x, g, eps=1e-5: g * x / np.sqrt((x**2 + eps).mean(axis=-1, keepdims=True)),
+    lambda x, g, eps=1e-5: g * x / np.sqrt(x.var(-1, keepdims=True) + mean(x) ** 2 + eps),
+    lambda x, g, eps=1e-5: g * x / np.sqrt(np.average(x * x, axis=-1)[..., np.newaxis] + eps),
 ]
 
 
@@ -114,30 +114,30 @@ def test_right_functions_of_any_style_pass(answer):
     passes(answer, "rms_norm/forward")
 
 
-def partial_by_weights(x, gamma, p, eps):
+def partial_by_weights(x, gamma, p, eps=1e-5):
     share = np.arange(x.shape[-1]) < math.ceil(p * x.shape[-1])
     return (x * gamma / np.sqrt((x * x * share).sum(-1, keepdims=True) / share.sum() + eps)).astype(
         x.dtype
     )
 
 
-def partial_with_helper(x, gamma, p, eps):
+def partial_with_helper(x, gamma, p, eps=1e-5):
     first = x[..., : int(np.ceil(x.shape[-1] * p))]
     return gamma * x / rms(first, eps)
 
 
-def partial_by_sums(x, gamma, p, eps):
+def partial_by_sums(x, gamma, p, eps=1e-5):
     k = -int(-p * x.shape[-1] // 1)
     return gamma * x / np.sqrt(np.cumsum(x**2, axis=-1)[..., k - 1 : k] / k + eps)
 
 
-def partial_in_two(x, gamma, p, eps):
+def partial_in_two(x, gamma, p, eps=1e-5):
     first, rest = np.split(x, [int(np.ceil(p * len(gamma)))], axis=-1)
     r = 1 / rms(first, eps)
     return np.concatenate([first * r, rest * r], axis=-1) * gamma
 
 
-def partial_in_loops(x, gamma, p, eps):
+def partial_in_loops(x, gamma, p, eps=1e-5):
     k, y = 0, np.zeros(x.shape, gamma.dtype)
     while k < p * len(gamma):
         k += 1
@@ -147,7 +147,7 @@ def partial_in_loops(x, gamma, p, eps):
     return y
 
 
-def partial_of_numbers(x, gamma, p, eps):
+def partial_of_numbers(x, gamma, p, eps=1e-5):
     counted = np.where(np.arange(len(gamma)) < math.ceil(p * len(gamma)), x, np.nan)
     return gamma * x / np.sqrt(np.nanmean(counted**2, axis=-1, keepdims=True) + eps)
 
@@ -167,7 +167,7 @@ def test_right_partial_functions_of_any_style_pass(answer):
     passes(answer, "rms_norm/partial")
 
 
-def jacobian(dy, x, gamma, eps):
+def jacobian(dy, x, gamma, eps=1e-5):
     r = 1 / rms(x, eps)
     outer = (x * r)[..., :, None] * (x * r)[..., None, :]
     matrix = r[..., None] * (np.eye(len(gamma), dtype=gamma.dtype) - outer / len(gamma))
@@ -176,14 +176,14 @@ def jacobian(dy, x, gamma, eps):
     return [dx, np.einsum("nd,nd->d", dy.reshape(rows), (x * r).reshape(rows))]
 
 
-def quotient_rule(dy, x, gamma, eps):
+def quotient_rule(dy, x, gamma, eps=1e-5):
     root = rms(x, eps)
     dot = (dy * gamma * x).sum(-1, keepdims=True)
     dx = dy * gamma / root - x * dot / (x.shape[-1] * root**3)
     return dx, (dy * x / root).reshape(-1, len(gamma)).sum(0)
 
 
-def loops_into_zeros(dy, x, gamma, eps):
+def loops_into_zeros(dy, x, gamma, eps=1e-5):
     """Into arrays of float64, whatever the dtype of x: no statement forbids it."""
     features = x.shape[-1]
     dx, dgamma = np.zeros(x.shape), np.zeros(features)
@@ -197,7 +197,7 @@ def loops_into_zeros(dy, x, gamma, eps):
     return dx, dgamma
 
 
-def by_stages(dy, x, gamma, eps):
+def by_stages(dy, x, gamma, eps=1e-5):
     mean_square = mean(x**2) + eps
     dr = np.sum(dy * gamma * x, axis=-1, keepdims=True)
     dmean_square = -0.5 * mean_square**-1.5 * dr
@@ -209,7 +209,7 @@ def by_stages(dy, x, gamma, eps):
     return dx, dgamma
 
 
-def by_more_stages(dy, x, gamma, eps):
+def by_more_stages(dy, x, gamma, eps=1e-5):
     root = np.sqrt((x * x).sum(-1, keepdims=True) / x.shape[-1] + eps)
     inverse, dxhat = 1 / root, gamma * dy
     droot = -(dxhat * x).sum(-1, keepdims=True) / root**2
@@ -219,11 +219,11 @@ def by_more_stages(dy, x, gamma, eps):
     return dxhat * inverse + 2 * x * dsquare, dgamma
 
 
-def in_float64(dy, x, gamma, eps):
+def in_float64(dy, x, gamma, eps=1e-5):
     return jacobian(*(array.astype(float) for array in (dy, x, gamma)), eps)
 
 
-def torch_by_hand(dy, x, gamma, eps):
+def torch_by_hand(dy, x, gamma, eps=1e-5):
     dy, x, gamma = (torch.tensor(array).double() for array in (dy, x, gamma))
     r = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
     xhat, dxhat = x * r, dy * gamma
@@ -231,7 +231,7 @@ def torch_by_hand(dy, x, gamma, eps):
     return dx.numpy(), (dy * xhat).reshape(-1, len(gamma)).sum(0).numpy()
 
 
-def one_fraction(dy, x, gamma, eps):
+def one_fraction(dy, x, gamma, eps=1e-5):
     square, dxhat = mean(x * x) + eps, dy * gamma
     dgamma = np.zeros_like(gamma)
     for index in np.ndindex(x.shape):
@@ -271,23 +271,23 @@ def test_each_gradient_counts_by_itself():
             assert any(differences(observe(other, name), find(name)))
 
 
-def wide_until_the_end(x, gamma, eps):
+def wide_until_the_end(x, gamma, eps=1e-5):
     wide = x.astype(np.float64)
     return (gamma * wide / rms(wide, eps)).astype(x.dtype)
 
 
-def rounded_before_gamma(x, gamma, eps):
+def rounded_before_gamma(x, gamma, eps=1e-5):
     wide = x.astype(np.float32)
     return gamma * (wide / rms(wide, np.float32(eps))).astype(x.dtype)
 
 
-def torch_half(x, gamma, eps):
+def torch_half(x, gamma, eps=1e-5):
     wide = torch.tensor(x).float()
     y = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
     return (torch.tensor(gamma) * y).half().numpy()
 
 
-def half_in_loops(x, gamma, eps):
+def half_in_loops(x, gamma, eps=1e-5):
     y = np.empty_like(x)
     for index in np.ndindex(x.shape[:-1]):
         token = [float(value) for value in x[index]]
@@ -296,7 +296,7 @@ def half_in_loops(x, gamma, eps):
     return y
 
 
-def scaled_and_back(x, gamma, eps):
+def scaled_and_back(x, gamma, eps=1e-5):
     wide = x.astype(np.float32)
     largest = np.maximum(np.abs(wide).max(axis=-1, keepdims=True), 1e-4)
     scaled = wide / largest
@@ -309,10 +309,10 @@ HALF_RIGHT = [
     torch_half,
     half_in_loops,
     scaled_and_back,
-    lambda x, g, eps: (
+    lambda x, g, eps=1e-5: (
         x / np.sqrt(np.mean(np.square(x, dtype=np.float32), -1, keepdims=True) + eps) * g
     ).astype("f2"),
-    lambda x, g, eps: (g.astype(np.float32) * x / rms(np.float32(x), eps)).astype(x.dtype),
+    lambda x, g, eps=1e-5: (g.astype(np.float32) * x / rms(np.float32(x), eps)).astype(x.dtype),
 ]
 
 
@@ -392,14 +392,14 @@ def test_a_right_fold_of_the_centring_passes():
     passes(projector, "rms_norm/fold_centring")
 
 
-def autograd(dy, x, gamma, eps):
+def autograd(dy, x, gamma, eps=1e-5):
     dy, gamma = torch.tensor(dy), torch.tensor(gamma).requires_grad_()
     x = torch.tensor(x).to(dy.dtype).requires_grad_()
     y = gamma * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
     return [gradient.numpy() for gradient in torch.autograd.grad(y, (x, gamma), dy)]
 
 
-def functional(x, gamma, eps):
+def functional(x, gamma, eps=1e-5):
     gamma = torch.tensor(gamma)
     return torch.rms_norm(torch.tensor(x).to(gamma.dtype), gamma.shape, gamma, eps).numpy()
 
@@ -422,101 +422,103 @@ def test_a_ready_made_answer_is_refused(task, answer, name):
 # --- Wrong ------------------------------------------------------------------------------------
 
 
-def into_zeros_like(x, gamma, eps):
+def into_zeros_like(x, gamma, eps=1e-5):
     y = np.zeros_like(x)
     for index in np.ndindex(x.shape[:-1]):
         y[index] = gamma * x[index] / np.sqrt((x[index] ** 2).mean() + eps)
     return y
 
 
-def loop_over_first_axis(x, gamma, eps):
+def loop_over_first_axis(x, gamma, eps=1e-5):
     y = np.empty(x.shape, gamma.dtype)
     for i, part in enumerate(x):
         y[i] = gamma * part / np.sqrt(np.mean(part**2) + eps)
     return y
 
 
-def divided_in_place(x, gamma, eps):
+def divided_in_place(x, gamma, eps=1e-5):
     x /= rms(x, eps)
     return gamma * x
 
 
 FORWARD = {
     "layer_norm_instead": [
-        lambda x, g, eps: g * (x - mean(x)) / np.sqrt(x.var(-1, keepdims=True) + eps)
+        lambda x, g, eps=1e-5: g * (x - mean(x)) / np.sqrt(x.var(-1, keepdims=True) + eps)
     ],
-    "standard_deviation": [lambda x, g, eps: g * x / np.sqrt(x.var(-1)[..., None] + eps)],
+    "standard_deviation": [lambda x, g, eps=1e-5: g * x / np.sqrt(x.var(-1)[..., None] + eps)],
     "squares_summed": [
-        lambda x, g, eps: g * x / np.sqrt(np.linalg.norm(x, axis=-1, keepdims=True) ** 2 + eps),
-        lambda x, g, eps: x * g * ((x * x).sum(-1, keepdims=True) + eps) ** -0.5,
+        lambda x, g, eps=1e-5: (
+            g * x / np.sqrt(np.linalg.norm(x, axis=-1, keepdims=True) ** 2 + eps)
+        ),
+        lambda x, g, eps=1e-5: x * g * ((x * x).sum(-1, keepdims=True) + eps) ** -0.5,
     ],
-    "square_of_mean": [lambda x, g, eps: g * x / (mean(x) ** 2 + eps) ** 0.5],
-    "mean_square_without_root": [lambda x, g, eps: g * (x / (mean(x * x) + eps))],
-    "multiplied_by_rms": [lambda x, g, eps: g * x * np.sqrt(mean(x * x) + eps)],
-    "eps_added_to_rms": [lambda x, g, eps: g * x / (np.sqrt(mean(x * x)) + eps)],
+    "square_of_mean": [lambda x, g, eps=1e-5: g * x / (mean(x) ** 2 + eps) ** 0.5],
+    "mean_square_without_root": [lambda x, g, eps=1e-5: g * (x / (mean(x * x) + eps))],
+    "multiplied_by_rms": [lambda x, g, eps=1e-5: g * x * np.sqrt(mean(x * x) + eps)],
+    "eps_added_to_rms": [lambda x, g, eps=1e-5: g * x / (np.sqrt(mean(x * x)) + eps)],
     "eps_added_to_xhat": [
-        lambda x, g, eps: g * (x / np.sqrt(mean(x**2)) + eps),
-        lambda x, g, eps: g * x / np.sqrt(mean(x**2)) + eps,
+        lambda x, g, eps=1e-5: g * (x / np.sqrt(mean(x**2)) + eps),
+        lambda x, g, eps=1e-5: g * x / np.sqrt(mean(x**2)) + eps,
     ],
-    "eps_subtracted": [lambda x, g, eps: g * x / np.sqrt(mean(x * x) - eps)],
+    "eps_subtracted": [lambda x, g, eps=1e-5: g * x / np.sqrt(mean(x * x) - eps)],
     "rms_without_eps": [
-        lambda x, g, eps: g * x * np.sqrt(x.shape[-1]) / np.linalg.norm(x, axis=-1)[..., None]
+        lambda x, g, eps=1e-5: g * x * np.sqrt(x.shape[-1]) / np.linalg.norm(x, axis=-1)[..., None]
     ],
-    "rms_over_batch": [lambda x, g, eps: x / np.sqrt((x**2).mean(0) + eps) * g],
-    "rms_of_all": [lambda x, g, eps: x / np.sqrt(np.mean(x**2) + eps) * g],
-    "rms_without_keepdims": [lambda x, g, eps: g * x / np.sqrt((x**2).mean(-1) + eps)],
-    "one_plus_gamma": [lambda x, g, eps: x / rms(x, eps) * (1.0 + g)],
-    "rms_gamma_forgotten": [lambda x, g, eps: (x / rms(x, eps)).astype((g * x).dtype)],
+    "rms_over_batch": [lambda x, g, eps=1e-5: x / np.sqrt((x**2).mean(0) + eps) * g],
+    "rms_of_all": [lambda x, g, eps=1e-5: x / np.sqrt(np.mean(x**2) + eps) * g],
+    "rms_without_keepdims": [lambda x, g, eps=1e-5: g * x / np.sqrt((x**2).mean(-1) + eps)],
+    "one_plus_gamma": [lambda x, g, eps=1e-5: x / rms(x, eps) * (1.0 + g)],
+    "rms_gamma_forgotten": [lambda x, g, eps=1e-5: (x / rms(x, eps)).astype((g * x).dtype)],
     "rms_over_axis_1": [
-        lambda x, g, eps: g * x / np.sqrt((x**2).mean(axis=1, keepdims=True) + eps),
-        lambda x, g, eps: g * x / np.sqrt((x**2).mean(axis=1)[:, None] + eps),
+        lambda x, g, eps=1e-5: g * x / np.sqrt((x**2).mean(axis=1, keepdims=True) + eps),
+        lambda x, g, eps=1e-5: g * x / np.sqrt((x**2).mean(axis=1)[:, None] + eps),
     ],
     "rms_as_column": [
-        lambda x, g, eps: g * x / np.sqrt((x**2).mean(axis=1).reshape(-1, 1) + eps),
-        lambda x, g, eps: g * x / np.sqrt((x**2).mean(axis=-1)[:, np.newaxis] + eps),
-        lambda x, g, eps: g * x / np.sqrt((x**2).mean(axis=-1).reshape(-1, 1) + eps),
+        lambda x, g, eps=1e-5: g * x / np.sqrt((x**2).mean(axis=1).reshape(-1, 1) + eps),
+        lambda x, g, eps=1e-5: g * x / np.sqrt((x**2).mean(axis=-1)[:, np.newaxis] + eps),
+        lambda x, g, eps=1e-5: g * x / np.sqrt((x**2).mean(axis=-1).reshape(-1, 1) + eps),
     ],
-    "gamma_before_rms": [lambda x, g, eps: (z := g * x) / rms(z, eps)],
+    "gamma_before_rms": [lambda x, g, eps=1e-5: (z := g * x) / rms(z, eps)],
     "divided_by_one_less": [
-        lambda x, g, eps: g * x / ((x**2).sum(-1, keepdims=True) / (len(g) - 1) + eps) ** 0.5
+        lambda x, g, eps=1e-5: g * x / ((x**2).sum(-1, keepdims=True) / (len(g) - 1) + eps) ** 0.5
     ],
     "divided_by_len": [
-        lambda x, g, eps: g * x / np.sqrt((x**2).sum(-1, keepdims=True) / len(x) + eps)
+        lambda x, g, eps=1e-5: g * x / np.sqrt((x**2).sum(-1, keepdims=True) / len(x) + eps)
     ],
     "mean_of_absolute": [
-        lambda x, g, eps: g * x / np.sqrt(mean(np.abs(x)) ** 2 + eps),
-        lambda x, g, eps: g * x / mean(np.sqrt(x**2 + eps)),
+        lambda x, g, eps=1e-5: g * x / np.sqrt(mean(np.abs(x)) ** 2 + eps),
+        lambda x, g, eps=1e-5: g * x / mean(np.sqrt(x**2 + eps)),
     ],
-    "subtracted_from_x": [lambda x, g, eps: x - g * x / rms(x, eps)],
+    "subtracted_from_x": [lambda x, g, eps=1e-5: x - g * x / rms(x, eps)],
     "rms_fixed_eps": [
-        lambda x, g, eps: g * x / np.sqrt(mean(x * x) + 1e-5),
-        lambda x, g, eps: g * x / np.sqrt(mean(x * x) + 1e-6),
-        lambda x, g, eps: g * x / np.sqrt(mean(x * x) + 1e-8),
-        lambda x, g, eps: g * x / np.sqrt(mean(x * x) + np.finfo(g.dtype).eps),
+        lambda x, g, eps=1e-5: g * x / np.sqrt(mean(x * x) + 1e-5),
+        lambda x, g, eps=1e-5: g * x / np.sqrt(mean(x * x) + 1e-6),
+        lambda x, g, eps=1e-5: g * x / np.sqrt(mean(x * x) + 1e-8),
+        lambda x, g, eps=1e-5: g * x / np.sqrt(mean(x * x) + np.finfo(g.dtype).eps),
     ],
-    "eps_added_twice": [lambda x, g, eps: g * x / (rms(x, eps) + eps)],
+    "eps_added_twice": [lambda x, g, eps=1e-5: g * x / (rms(x, eps) + eps)],
     "eps_as_lower_bound": [
-        lambda x, g, eps: g * x / np.maximum(rms(x, 0), eps),
-        lambda x, g, eps: g * x / np.sqrt(np.clip(mean(x**2), eps, None)),
+        lambda x, g, eps=1e-5: g * x / np.maximum(rms(x, 0), eps),
+        lambda x, g, eps=1e-5: g * x / np.sqrt(np.clip(mean(x**2), eps, None)),
     ],
-    "not_squared": [lambda x, g, eps: g * x / np.sqrt(mean(x) + eps)],
-    "mean_forgotten": [lambda x, g, eps: g * x / np.sqrt(x**2 + eps)],
+    "not_squared": [lambda x, g, eps=1e-5: g * x / np.sqrt(mean(x) + eps)],
+    "mean_forgotten": [lambda x, g, eps=1e-5: g * x / np.sqrt(x**2 + eps)],
     "divided_by_size": [
-        lambda x, g, eps: g * x / np.sqrt((x**2).sum(-1, keepdims=True) / x.size + eps)
+        lambda x, g, eps=1e-5: g * x / np.sqrt((x**2).sum(-1, keepdims=True) / x.size + eps)
     ],
     "divided_after_root": [
-        lambda x, g, eps: g * x / (np.sqrt((x**2).sum(-1, keepdims=True) + eps) / len(g)),
-        lambda x, g, eps: g * x / (np.linalg.norm(x, axis=-1, keepdims=True) / len(g) + eps),
+        lambda x, g, eps=1e-5: g * x / (np.sqrt((x**2).sum(-1, keepdims=True) + eps) / len(g)),
+        lambda x, g, eps=1e-5: g * x / (np.linalg.norm(x, axis=-1, keepdims=True) / len(g) + eps),
     ],
     "rms_of_last_two_axes": [
-        lambda x, g, eps: g * x / np.sqrt((x**2).mean(axis=(-1, -2), keepdims=True) + eps)
+        lambda x, g, eps=1e-5: g * x / np.sqrt((x**2).mean(axis=(-1, -2), keepdims=True) + eps)
     ],
-    "gamma_added": [lambda x, g, eps: g + x / rms(x, eps)],
-    "gamma_in_denominator": [lambda x, g, eps: x / (rms(x, eps) * g)],
-    "dtype_of_x": [lambda x, g, eps: (g * x / rms(x, eps)).astype(x.dtype), into_zeros_like],
+    "gamma_added": [lambda x, g, eps=1e-5: g + x / rms(x, eps)],
+    "gamma_in_denominator": [lambda x, g, eps=1e-5: x / (rms(x, eps) * g)],
+    "dtype_of_x": [lambda x, g, eps=1e-5: (g * x / rms(x, eps)).astype(x.dtype), into_zeros_like],
     "x_changed_in_place": [divided_in_place],
     "loop_over_first_axis": [
-        lambda x, g, eps: np.array([g * part / np.sqrt((part**2).mean() + eps) for part in x]),
+        lambda x, g, eps=1e-5: np.array([g * part / np.sqrt((part**2).mean() + eps) for part in x]),
         loop_over_first_axis,
     ],
 }
@@ -525,7 +527,7 @@ FORWARD = {
 def partial(k, divide=lambda x, g, r, k: g * x / r):
     """Partial RMSNorm with this k."""
 
-    def answer(x, gamma, p, eps):
+    def answer(x, gamma, p, eps=1e-5):
         count = k(p * x.shape[-1])
         return divide(x, gamma, rms(x[..., :count], eps), count)
 
@@ -538,30 +540,30 @@ def overwritten(x, g, r, k):
     return g * y
 
 
-def gamma_on_first(x, gamma, p, eps):
+def gamma_on_first(x, gamma, p, eps=1e-5):
     k = math.ceil(p * x.shape[-1])
     y = x / rms(x[..., :k], eps)
     y[..., :k] *= gamma[:k]
     return y
 
 
-def rest_zero(x, gamma, p, eps):
+def rest_zero(x, gamma, p, eps=1e-5):
     y, k = np.zeros_like(x), math.ceil(p * len(gamma))
     y[..., :k] = gamma[:k] * x[..., :k] / rms(x[..., :k], eps)
     return y
 
 
-def all_divided_by_k(x, gamma, p, eps):
+def all_divided_by_k(x, gamma, p, eps=1e-5):
     total = np.einsum("...d,...d->...", x, x)[..., None]
     return gamma * x / np.sqrt(total / math.ceil(p * len(gamma)) + eps)
 
 
-def all_of_gamma(x, gamma, p, eps):
+def all_of_gamma(x, gamma, p, eps=1e-5):
     first = x[..., : math.ceil(p * x.shape[-1])]
     return gamma * first / rms(first, eps)
 
 
-def one_too_few_of_k(x, gamma, p, eps):
+def one_too_few_of_k(x, gamma, p, eps=1e-5):
     k = math.ceil(p * x.shape[-1])
     total = (x[..., : k - 1] ** 2).sum(axis=-1, keepdims=True)
     return gamma * x / np.sqrt(total / k + eps)
@@ -569,14 +571,16 @@ def one_too_few_of_k(x, gamma, p, eps):
 
 PARTIAL = {
     "rest_zero": rest_zero,
-    "feature_k_alone": lambda x, g, p, eps: g * x / rms(x[..., math.ceil(p * x.shape[-1])], eps),
+    "feature_k_alone": lambda x, g, p, eps=1e-5: (
+        g * x / rms(x[..., math.ceil(p * x.shape[-1])], eps)
+    ),
     "all_divided_by_k": all_divided_by_k,
     "one_feature_off": partial(lambda size: math.ceil(size) + 1),
-    "rms_fixed_eps": lambda x, g, p, eps: g * x / rms(x[..., : math.ceil(p * len(g))], 1e-6),
+    "rms_fixed_eps": lambda x, g, p, eps=1e-5: g * x / rms(x[..., : math.ceil(p * len(g))], 1e-6),
     "k_rounded_down": partial(int),
     "k_rounded_down_to_1_or_more": partial(lambda size: max(1, int(size))),
     "k_one_too_large": partial(lambda size: int(size) + 1),
-    "divided_by_share": lambda x, g, p, eps: (
+    "divided_by_share": lambda x, g, p, eps=1e-5: (
         g
         * x
         / np.sqrt(
@@ -584,17 +588,19 @@ PARTIAL = {
         )
     ),
     "gamma_on_first": gamma_on_first,
-    "second_axis_cut": lambda x, g, p, eps: g * x / rms(x[:, : math.ceil(p * x.shape[-1])], eps),
+    "second_axis_cut": lambda x, g, p, eps=1e-5: (
+        g * x / rms(x[:, : math.ceil(p * x.shape[-1])], eps)
+    ),
     "k_rounded_to_nearest": partial(lambda size: int(np.rint(size))),
-    "first_tokens": lambda x, g, p, eps: g * x / rms(x[: math.ceil(p * x.shape[-1])], eps),
+    "first_tokens": lambda x, g, p, eps=1e-5: g * x / rms(x[: math.ceil(p * x.shape[-1])], eps),
     "rest_not_divided": partial(math.ceil, overwritten),
     "rest_dropped": partial(math.ceil, lambda x, g, r, k: (g * x / r)[..., :k]),
-    "p_without_effect": lambda x, g, p, eps: g * x / rms(x, eps),
-    "k_of_tokens": lambda x, g, p, eps: g * x / rms(x[..., : math.ceil(len(x) * p)], eps),
-    "last_features": lambda x, g, p, eps: (
+    "p_without_effect": lambda x, g, p, eps=1e-5: g * x / rms(x, eps),
+    "k_of_tokens": lambda x, g, p, eps=1e-5: g * x / rms(x[..., : math.ceil(len(x) * p)], eps),
+    "last_features": lambda x, g, p, eps=1e-5: (
         g * x / rms(x[..., x.shape[-1] - math.ceil(p * x.shape[-1]) :], eps)
     ),
-    "divided_by_all": lambda x, g, p, eps: (
+    "divided_by_all": lambda x, g, p, eps=1e-5: (
         g * x / np.sqrt(mean(x**2 * (np.arange(len(g)) < math.ceil(p * len(g)))) + eps)
     ),
 }
@@ -603,7 +609,7 @@ PARTIAL = {
 def backward(dx):
     """A backward pass whose gradient of gamma is right, around this dx."""
 
-    def answer(dy, x, gamma, eps):
+    def answer(dy, x, gamma, eps=1e-5):
         xhat = x / rms(x, eps)
         over = tuple(range(x.ndim - 1))
         return dx(dy, xhat, rms(x, eps), gamma), np.sum(dy * xhat, axis=over)
@@ -660,7 +666,7 @@ BACKWARD = {
 def staged(**wrong):
     """The gradient by stages, around these other stages."""
 
-    def answer(dy, x, gamma, eps):
+    def answer(dy, x, gamma, eps=1e-5):
         r = 1 / rms(x, eps)
         values = {"dxhat": dy * gamma, "x": x, "r": r, "D": x.shape[-1], "dy": dy}
         for name in STAGES:
@@ -695,7 +701,7 @@ STAGED = {
 def gradient_of_gamma(dgamma):
     """A backward pass whose dx is right, around this dgamma."""
 
-    def answer(dy, x, gamma, eps):
+    def answer(dy, x, gamma, eps=1e-5):
         over = tuple(range(x.ndim - 1))
         root = rms(x, eps)
         return quotient_rule(dy, x, gamma, eps)[0], dgamma(dy, x / root, gamma, over, root)
@@ -718,7 +724,7 @@ DGAMMA = {
 }
 
 
-def over_axis_1(dy, x, gamma, eps):
+def over_axis_1(dy, x, gamma, eps=1e-5):
     r = 1 / np.sqrt((x**2).mean(axis=1, keepdims=True) + eps)
     xhat, dxhat = x * r, dy * gamma
     dx = r * (dxhat - xhat * (dxhat * xhat).mean(axis=1, keepdims=True))
@@ -730,7 +736,7 @@ def swapped(*given):
     return dgamma, dx
 
 
-def lost_when_partial(dy, x, gamma, p, eps):
+def lost_when_partial(dy, x, gamma, p, eps=1e-5):
     """The gradient of the whole RMSNorm, with the root of the partial one."""
     k = math.ceil(p * x.shape[-1])
     root = rms(x[..., :k], eps)
@@ -800,44 +806,50 @@ OTHERWISE = {
 }
 
 
-def half(x, gamma, eps):
+def half(x, gamma, eps=1e-5):
     return (gamma * x.astype(np.float32) / rms(x, eps)).astype(np.float16)
 
 
-def root_in_half(x, gamma, eps):
+def root_in_half(x, gamma, eps=1e-5):
     square = np.mean(x.astype(np.float32) ** 2, -1, keepdims=True).astype(np.float16)
     return (gamma * (x / np.sqrt(square.astype(np.float32) + eps))).astype(np.float16)
 
 
-def half_by_sum(x, gamma, eps):
+def half_by_sum(x, gamma, eps=1e-5):
     total = np.sum(np.square(x), axis=-1, keepdims=True)
     return gamma * (x / np.sqrt(total / x.shape[-1] + eps)).astype(x.dtype)
 
 
-def clipped(x, gamma, eps):
+def clipped(x, gamma, eps=1e-5):
     square = np.clip(x**2, None, 65504).mean(axis=-1, keepdims=True)
     return (gamma * (x / np.sqrt(square + eps))).astype(np.float16)
 
 
-def divided_by_largest(x, gamma, eps):
+def divided_by_largest(x, gamma, eps=1e-5):
     z = x / np.abs(x).max(axis=-1, keepdims=True)
     return gamma * z / np.sqrt(mean(z**2) + np.float16(eps))
 
 
-def inverse_in_half(x, gamma, eps):
+def inverse_in_half(x, gamma, eps=1e-5):
     return gamma * (x * (1 / rms(x.astype(np.float32), eps)).astype(np.float16))
 
 
 HALF = {
     "inverse_in_half": inverse_in_half,
-    "rms_fixed_eps": lambda x, g, eps: (x / rms(x.astype(np.float32), 1e-6)).astype(x.dtype) * g,
+    "rms_fixed_eps": lambda x, g, eps=1e-5: (
+        (x / rms(x.astype(np.float32), 1e-6)).astype(x.dtype) * g
+    ),
     "divided_by_largest": divided_by_largest,
     "squares_clipped": clipped,
     "squares_in_half": half,
     "sum_in_half": half_by_sum,
     "mean_square_in_half": root_in_half,
-    "product_in_half": lambda x, g, eps: (x * g / rms(x.astype(np.float32), eps)).astype(x.dtype),
-    "not_cast_back": lambda x, g, eps: g * x.astype(np.float64) / rms(x.astype(np.float64), eps),
+    "product_in_half": lambda x, g, eps=1e-5: (x * g / rms(x.astype(np.float32), eps)).astype(
+        x.dtype
+    ),
+    "not_cast_back": lambda x, g, eps=1e-5: (
+        g * x.astype(np.float64) / rms(x.astype(np.float64), eps)
+    ),
 }
 
 FOLD = {
@@ -905,16 +917,16 @@ def squared_in_the_view(x, gamma, p, eps=1e-5):
     return gamma * x / np.sqrt(mean(first) + eps)
 
 
-def half_by_the_inverse(x, gamma, eps):
+def half_by_the_inverse(x, gamma, eps=1e-5):
     return gamma * x * (1 / rms(x.astype(np.float32), eps)).astype(np.float16)
 
 
-def clipped_then_wide(x, gamma, eps):
+def clipped_then_wide(x, gamma, eps=1e-5):
     mean_square = np.clip(x**2, 0, 65504).mean(axis=-1, keepdims=True, dtype=np.float32)
     return (gamma * (x / np.sqrt(mean_square + eps))).astype(np.float16)
 
 
-def dx_of_integers(dy, x, gamma, eps):
+def dx_of_integers(dy, x, gamma, eps=1e-5):
     dx, (right, dgamma) = np.zeros_like(x), combine("rms_norm/rms_norm_backward")(dy, x, gamma, eps)
     dx[...] = right
     return dx, dgamma
@@ -929,7 +941,7 @@ WRITTEN += [
     (
         "rms_norm/forward",
         "rms_of_all",
-        lambda x, gamma, eps: gamma * x / np.sqrt(np.linalg.norm(x) ** 2 / x.shape[-1] + eps),
+        lambda x, gamma, eps=1e-5: gamma * x / np.sqrt(np.linalg.norm(x) ** 2 / x.shape[-1] + eps),
     ),
     ("rms_norm/half", "product_in_half", half_by_the_inverse),
     ("rms_norm/half", "squares_clipped", clipped_then_wide),
@@ -947,13 +959,112 @@ WRITTEN += [
 ]
 
 
+def rows_and_columns(x, gamma, eps=1e-5):
+    n, d = x.shape
+    return gamma * x / np.sqrt((x**2).sum(axis=1).reshape(n, 1) / d + eps)
+
+
+def rows_and_columns_of_first(x, gamma, p, eps=1e-5):
+    _n, d = x.shape
+    return gamma * x / rms(x[:, : math.ceil(p * d)], eps)
+
+
+def with_where(x, gamma, eps=1e-5):
+    root = np.sqrt(mean(x**2))
+    return gamma * x / np.where(root == 0, eps, root)
+
+
+def without_nan(x, gamma, p, eps=1e-5):
+    first = x[..., : math.ceil(p * x.shape[-1])]
+    return np.nan_to_num(gamma * x / np.sqrt(mean(first**2)))
+
+
+def xhat_without_eps(dy, x, gamma, eps=1e-5):
+    root, xhat, dxhat = rms(x, eps), x / rms(x, 0), dy * gamma
+    dx = (dxhat - xhat * mean(dxhat * xhat)) / root
+    return dx, (dy * xhat).reshape(-1, len(gamma)).sum(0)
+
+
+def times_power(power):
+    return lambda dy, x, gamma, eps=1e-5: (
+        quotient_rule(dy, x, gamma, eps)[0] * power(rms(x, eps)),
+        quotient_rule(dy, x, gamma, eps)[1],
+    )
+
+
+def counted(share):
+    """The RMS of so many features: share(p, x) of them, rounded up."""
+    return lambda x, gamma, p, eps=1e-5: gamma * x / rms(x[..., : math.ceil(share(p, x))], eps)
+
+
+WRITTEN += [
+    ("rms_norm/forward", "rms_as_column", rows_and_columns),
+    ("rms_norm/partial", "rms_over_axis_1", rows_and_columns_of_first),
+    ("rms_norm/forward", "zero_avoided_otherwise", with_where),
+    ("rms_norm/partial", "zero_avoided_otherwise", without_nan),
+    ("rms_norm/backward", "eps_forgotten_in_xhat", xhat_without_eps),
+    ("rms_norm/backward", "dx_negated", times_power(lambda root: -1)),
+    ("rms_norm/backward", "divided_by_rms_twice", times_power(lambda root: 1 / root)),
+    (
+        "rms_norm/backward",
+        "arguments_exchanged",
+        lambda x, dy, gamma, eps=1e-5: quotient_rule(dy, x, gamma, eps),
+    ),
+    ("rms_norm/partial", "k_of_rest", counted(lambda p, x: (1 - p) * x.shape[-1])),
+    ("rms_norm/partial", "k_of_all_numbers", counted(lambda p, x: p * x.size)),
+    (
+        "rms_norm/forward",
+        "gamma_in_rms_alone",
+        lambda x, gamma, eps=1e-5: x / rms(gamma * x, eps),
+    ),
+    (
+        "rms_norm/forward",
+        "doubled_for_squared",
+        lambda x, gamma, eps=1e-5: gamma * x / np.sqrt(mean(x * 2) + eps),
+    ),
+    (
+        "rms_norm/forward",
+        "eps_otherwise",
+        lambda x, gamma, eps=1e-5: (
+            gamma * x / np.sqrt(((x**2).sum(-1, keepdims=True) + eps) / x.shape[-1])
+        ),
+    ),
+    (
+        "rms_norm/forward",
+        "other_default",
+        lambda x, gamma, epsilon=1e-3: gamma * x / rms(x, epsilon),
+    ),
+    ("rms_norm/fold", "weight_times_gamma", lambda w, c, g, b: (w @ g[:, None], c + w @ b)),
+]
+
+
 @pytest.mark.parametrize(("task", "name", "answer"), WRITTEN)
 def test_a_wrong_answer_is_named(task, name, answer):
     assert named(answer, task) == [name]
 
 
+@pytest.mark.parametrize(
+    ("task", "answer"),
+    [("forward", rows_and_columns), ("partial", rows_and_columns_of_first)],
+)
+def test_a_shape_that_is_taken_apart_is_told_as_such(task, answer):
+    told = judge(observe(answer, f"rms_norm/{task}"), f"rms_norm/{task}").explain()
+    told = " ".join(told.split())
+    assert "right for (N, D) alone" in told and "N, D = x.shape takes the shape apart" in told
+
+
+def test_one_square_less_is_told_without_d():
+    def answer(x, gamma, p, eps=1e-5):
+        k = math.ceil(p * x.shape[-1])
+        square = (x[..., :k] ** 2).sum(-1, keepdims=True) / (k - 1)
+        return gamma * x / np.sqrt(square + eps)
+
+    told = judge(observe(answer, "rms_norm/partial"), "rms_norm/partial").explain()
+    assert "divide by their number n" in " ".join(told.split())
+
+
 def test_two_mistakes_are_both_named():
-    def answer(x, gamma, p, eps):
+    def answer(x, gamma, p, eps=1e-5):
         return gamma * x / (np.sqrt(mean(x[..., : int(p * x.shape[-1])] ** 2)) + eps)
 
     assert sorted(named(answer, "rms_norm/partial")) == ["eps_added_to_rms", "k_rounded_down"]
@@ -985,11 +1096,11 @@ def test_an_unknown_gradient_does_not_hide_a_known_one():
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda x, g, p, eps: g * x / rms(x[..., : np.ceil(p * len(g))], eps),
-        lambda x, g, p, eps: g * x / x.pow(2),
-        lambda x, g, p, eps: None,
-        lambda x, g, p, eps: g,
-        lambda x, g, p, eps: g * x[..., : math.ceil(p * len(g))] @ g,
+        lambda x, g, p, eps=1e-5: g * x / rms(x[..., : np.ceil(p * len(g))], eps),
+        lambda x, g, p, eps=1e-5: g * x / x.pow(2),
+        lambda x, g, p, eps=1e-5: None,
+        lambda x, g, p, eps=1e-5: g,
+        lambda x, g, p, eps=1e-5: g * x[..., : math.ceil(p * len(g))] @ g,
     ],
 )
 def test_what_fits_everywhere_is_not_named(answer):
@@ -997,7 +1108,7 @@ def test_what_fits_everywhere_is_not_named(answer):
 
 
 def test_who_does_not_keep_what_astype_returns_is_told():
-    def answer(x, gamma, eps):
+    def answer(x, gamma, eps=1e-5):
         x.astype(np.float32)
         return (gamma * x / rms(x, eps)).astype(np.float16)
 
