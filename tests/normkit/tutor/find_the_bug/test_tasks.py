@@ -414,7 +414,7 @@ def by_slices_of_zeros(x, num_groups, gamma, beta, eps=1e-5):
         ("batch_norm", by_hypotenuse),
         ("rms_norm", by_average),
         ("group_norm", by_slices_of_zeros),
-        ("layer_norm", lambda x, g, b, eps: row_by_row(x, g, b, eps).astype(g.dtype)),
+        ("layer_norm", lambda x, g, b, eps=1e-5: row_by_row(x, g, b, eps).astype(g.dtype)),
         ("rms_norm", by_norm),
         ("group_norm", by_group),
         ("batch_norm_layer", Plain),
@@ -701,7 +701,7 @@ class MadeLate(Whole):
         ("layer_norm_layer", MadeLate, "made_at_first_call"),
         (
             "rms_norm",
-            lambda x, g, eps: g * x / ((x**2).mean(-1)[..., None] ** 0.5 + eps**0.5),
+            lambda x, g, eps=1e-5: g * x / ((x**2).mean(-1)[..., None] ** 0.5 + eps**0.5),
             "eps_otherwise",
         ),
     ],
