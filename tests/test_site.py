@@ -1,5 +1,6 @@
 """The real site, as a reader gets it: no warning, nothing broken, one language a page."""
 
+import gc
 import gzip
 import json
 import re
@@ -29,9 +30,12 @@ NAMES = {"DeepNorm", "OLMo 2", "Peri", "Post", "Pre", "PyTorch", "normkit"}
 
 @pytest.fixture(scope="module")
 def pages(built) -> dict[Path, BeautifulSoup]:
+    gc.disable()  # it would go through all trees again and again
     found = {
         path: BeautifulSoup(path.read_text("utf-8"), "html.parser") for path in SITE.rglob("*.html")
     }
+    gc.enable()
+    gc.freeze()
     assert len(found) > len(LANGUAGES)
     return found
 

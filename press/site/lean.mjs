@@ -30,7 +30,10 @@ const REWRITES = [
   [/(<a) class="reference internal" (href="mistakes_\w+\.html#[^"]*"><code>)/g, "$1 $2"], // a thousand on a page
   [/(<label) aria-controls="[^"]*"/g, "$1"],
 ];
+// mistakes.css shows the names in the index as code
+const NAMES = [/(<a href="mistakes_\w+\.html#[^"]*">)<code>([^<]*)<\/code>/g, "$1$2"];
 
 export function lean(html) {
-  return REWRITES.reduce((page, [pattern, better]) => page.replace(pattern, better), html);
+  const rewrites = html.includes('class="mistake-filter"') ? [...REWRITES, NAMES] : REWRITES;
+  return rewrites.reduce((page, [pattern, better]) => page.replace(pattern, better), html);
 }

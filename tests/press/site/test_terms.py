@@ -109,7 +109,7 @@ def test_a_page_has_the_meanings_of_its_terms_and_no_others():
     page = marked({"fr/page": "<p>le softmax, le softmax et les canaux</p>"})["fr/page"]
     template = page.split('<template id="terms">')[1]
     assert re.findall(r'data-term="([\w-]+)"', template) == ["term-softmax", "term-channel"]
-    assert "des exponentielles" in template and "Dans le glossaire" in template
+    assert "exponentielles" in template and "Dans le glossaire" in template
 
 
 def test_other_pages_stay_as_they_are():
