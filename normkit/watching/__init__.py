@@ -26,7 +26,18 @@ except ModuleNotFoundError as error:
 from normkit.watching import report, telling
 from normkit.watching.history import GRADIENT, QUANTITIES, SCALE, VARIANCE, WEIGHT, History
 from normkit.watching.places import Place, followed
-from normkit.watching.reading import Group, Key, Measured, by_key, norm, norms, read, scalars
+from normkit.watching.reading import (
+    Alike,
+    Group,
+    Key,
+    Measured,
+    alike,
+    by_key,
+    norm,
+    norms,
+    read,
+    scalars,
+)
 from normkit.watching.signs import Note, Ruins, Silence, Stop, first_broken, notes
 
 FEW = 10  # discarded backward passes that a GradScaler may need to find its scale
@@ -154,6 +165,7 @@ class Watch:
         self.fresh = False  # whether a forward pass came since the last step
         self.pending = deque[Measured](maxlen=PENDING)  # of forward passes, still on the device
         self._backward = list[Tensor]()  # one gradient for each backward pass
+        self._state, self._alike = list[Any](), list[Alike]()  # the γ of each shape
         self._ours: WeakKeyDictionary[Optimizer, bool] = WeakKeyDictionary()
         self._handles = list[Any]()
         self._told = monotonic()
@@ -236,9 +248,9 @@ class Watch:
         """Bring all that was measured here, keep it, and raise at the first that is not finite."""
         backward = self._backward if update else self._backward[:-1]
         passes = [(("backward", n, ""), value, 1) for n, value in enumerate(backward)]
-        measured = [*norms(self._statistics(), inf), *(norms(self._gradients()) if update else ())]
+        measured = [*norms(self._statistics(), inf), *(self._gradients() if update else ())]
         self._order = tuple(dict.fromkeys(key[1] for key, *_ in self.pending)) or self._order
-        groups = [*scalars([*self.pending, *passes]), *measured]
+        groups = [*scalars(self.pending), *scalars(passes), *measured]
         read(groups)
         self.pending.clear()
         del self._backward[: len(passes)]
@@ -251,21 +263,20 @@ class Watch:
             self._stop(by_key(groups), optimizer is not None)
         self.discarded += lost
 
-    def _gradients(self) -> Iterator[Measured]:
+    def _gradients(self) -> Iterator[Group]:
         """The gradient of each γ, and now and then γ itself."""
-        weights = self.steps // self.every % WEIGHTS == 0
-        for index, place in enumerate(self.places):
-            gamma = place.gamma
-            if gamma is None:
-                continue
-            gradient = gamma.new_zeros(()) if gamma.grad is None else gamma.grad
-            yield ("gradient", index, ""), gradient, gamma.numel()
-            if weights:
-                yield ("weight", index, ""), gamma, gamma.numel()
+        gammas = [(i, g) for i, place in enumerate(self.places) if (g := place.gamma) is not None]
+        state = [(id(gamma), gamma.dtype) for _, gamma in gammas]
+        if state != self._state:  # they were exchanged, frozen, or converted
+            self._state, self._alike = state, alike(gammas)
+        for group in self._alike:
+            yield group.norms("gradient")
+            if self.steps // self.every % WEIGHTS == 0:
+                yield group.norms("weight")
 
     def _statistics(self) -> Iterator[Measured]:
         for index, place in enumerate(self.places):
-            for name, buffer in place.buffers():
+            for name, buffer in place.buffers() if place.module._buffers else ():
                 yield ("buffer", index, name), buffer, 1
 
     def _keep(self, groups: Sequence[Group], scale: float) -> None:

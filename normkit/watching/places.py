@@ -38,7 +38,9 @@ class Place:
     @property
     def gamma(self) -> nn.Parameter | None:
         """γ as the module holds it now, if it wants a gradient."""
-        found = self.module._parameters.get(self.name) if self.name else None
+        if not self.name:
+            return None
+        found = self.module._parameters.get(self.name)
         return found if found is not None and found.requires_grad else None
 
     def buffers(self) -> Iterator[tuple[str, Tensor]]:

@@ -49,11 +49,40 @@ def norms(asked: Iterable[Measured], order: float = 2) -> list[Group]:
 
 
 def scalars(measured: Iterable[Measured]) -> list[Group]:
-    """Norms that are known, together."""
-    alike = defaultdict[object, list[Measured]](list)
+    """Norms of one kind that are known, together."""
+    devices = defaultdict[object, list[Measured]](list)
     for one in measured:
-        alike[one[0][0], one[1].device, one[1].dtype].append(one)
-    return [_group(group, torch.stack([each[1] for each in group])) for group in alike.values()]
+        devices[one[1].device].append(one)
+    return [_group(of, torch.stack([norm for _, norm, _ in of])) for of in devices.values()]
+
+
+class Alike:
+    """Parameters of one shape, whose gradients are measured in one call."""
+
+    def __init__(self, places: list[int], parameters: list[Tensor]) -> None:
+        self.places, self.parameters = places, parameters
+        self.sizes = [parameters[0].numel()] * len(places)
+
+    @torch.no_grad()
+    def norms(self, what: str) -> Group:
+        """Of the gradients, 0 where none came; or of the parameters themselves."""
+        tensors = self.parameters
+        if what == "gradient":
+            tensors = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in tensors]
+        stacked = torch.stack(tensors).reshape(len(tensors), -1)
+        stacked = stacked.float() if stacked.dtype in HALF else stacked
+        found = torch.linalg.vector_norm(stacked, dim=1)
+        return Group(what, "", self.places, self.sizes, found, np.empty(0))
+
+
+def alike(parameters: Iterable[tuple[int, Tensor]]) -> list[Alike]:
+    """Parameters with their places, by device, dtype and shape."""
+    groups = defaultdict[object, tuple[list[int], list[Tensor]]](lambda: ([], []))
+    for place, parameter in parameters:
+        places, of = groups[parameter.device, parameter.dtype, parameter.shape]
+        places.append(place)
+        of.append(parameter)
+    return [Alike(*group) for group in groups.values()]
 
 
 def _group(group: list[Measured], values: Tensor) -> Group:
