@@ -174,6 +174,7 @@ def test_one_step_never_overestimates():
 
 
 def test_spectral_norm_agrees_with_torch_and_so_does_its_gradient():
+    torch.manual_seed(1)  # nearly equal singular values take thousands of steps
     layer = parametrizations.spectral_norm(torch.nn.Linear(4, 6, dtype=torch.float64))
     inner = layer.parametrizations.weight
     for _ in range(300):
