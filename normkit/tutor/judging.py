@@ -307,7 +307,7 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
     if trial := _explaining(case, several=not order):
         return _told(replace(verdict, right=(), missing=()), trial, case)
     if order:
-        return replace(verdict, right=(), order=order)
+        return replace(verdict, right=(), order=order, changed=_changed(case))
     if missing:
         written = set(case.names) - set(missing)
         rest = case.only(written)
@@ -470,8 +470,10 @@ def _facts(names: Iterable[str], case: Case) -> set[str]:
 
 
 def _came(name: str, case: Case) -> bool:
-    """Whether a result was returned on all probes, as numbers: no exception, and no nan, says what
-    it comes from."""
+    """Whether a result was returned on all probes, without nan.
+
+    What an exception has prevented says nothing, and nan comes of too much.
+    """
     pairs = zip(case.seen, case.right, strict=True)
     return all(_is_told(seen.values.get(name)) for seen, right in pairs if name in right.values)
 

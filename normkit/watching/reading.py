@@ -41,11 +41,15 @@ def norms(asked: Iterable[Measured], order: float = 2) -> list[Group]:
         alike[what, name, tensor.device, tensor.dtype, tensor.shape].append(one)
     groups = list[Group]()
     for group in alike.values():
-        tensors = torch.stack([tensor for _, tensor, _ in group]).reshape(len(group), -1)
-        if tensors.dtype in HALF:
-            tensors = tensors.float()
-        groups.append(_group(group, torch.linalg.vector_norm(tensors, order, dim=1)))
+        groups.append(_group(group, _each([tensor for _, tensor, _ in group], order)))
     return groups
+
+
+def _each(tensors: list[Tensor], order: float = 2) -> Tensor:
+    """The norms of tensors of one shape."""
+    stacked = torch.stack(tensors).reshape(len(tensors), -1)
+    stacked = stacked.float() if stacked.dtype in HALF else stacked
+    return torch.linalg.vector_norm(stacked, order, dim=1)
 
 
 def scalars(measured: Iterable[Measured]) -> list[Group]:
@@ -69,10 +73,7 @@ class Alike:
         tensors = self.parameters
         if what == "gradient":
             tensors = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in tensors]
-        stacked = torch.stack(tensors).reshape(len(tensors), -1)
-        stacked = stacked.float() if stacked.dtype in HALF else stacked
-        found = torch.linalg.vector_norm(stacked, dim=1)
-        return Group(what, "", self.places, self.sizes, found, np.empty(0))
+        return Group(what, "", self.places, self.sizes, _each(tensors), np.empty(0))
 
 
 def alike(parameters: Iterable[tuple[int, Tensor]]) -> list[Alike]:
