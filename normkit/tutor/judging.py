@@ -158,6 +158,11 @@ class Case:
         """The results that are wrong, by the number of the probe and the name; "" for an error."""
         return _wrong(self.task, self.probes, self.seen, self.right)
 
+    @cached_property
+    def wrong_on(self) -> frozenset[int]:
+        """The numbers of the probes where a result is wrong."""
+        return frozenset(number for number, _name in self.wrong)
+
 
 def _case(observation: Observation, task: Task, seed: int) -> Case:
     probes, right = drawn(task, seed)
@@ -255,9 +260,17 @@ class Trial:
         """Whether they leave these results right."""
         return not any(name in names for _number, name in self.wrong)
 
-    def raises(self, case: Case) -> bool:
-        """Whether they raise the very exceptions that were seen; others fit too easily."""
-        return all(self.result(i).error == seen.error for i, seen in enumerate(case.seen))
+    def repeats(self, case: Case, names: set[str] | None, like: bool) -> bool:
+        """Whether they return what was seen and raise the same; like: but for names and shapes.
+
+        The probes where the answer is wrong come first: they tell most.
+        """
+        numbers = sorted(range(len(self.probes)), key=case.wrong_on.__contains__, reverse=True)
+        return all(
+            self._explains(case, i, names)
+            and (self.raises_like(case, i) if like else self.result(i).error == case.seen[i].error)
+            for i in numbers
+        )
 
     def agrees_on(self, case: Case, places: Iterable[tuple[int, str]]) -> bool:
         """Whether they return what was seen in these places."""
@@ -389,9 +402,8 @@ def _together(case: Case, every: list[Trial], names: set[str] | None) -> Trial |
     likely = sorted(covering, key=lambda of: _unlikely(case, of))
     for of in likely[: case.task.pairs]:
         with suppress(ValueError):  # they rewrite the same words
-            both = _both(sorted(of, key=every.index), case.seed)
-            raises = both.all_raise_like(case) if returned else both.raises(case)
-            if raises and both.explains(case, names):
+            both = _both(tuple(sorted(of, key=every.index)), case.seed)
+            if both.repeats(case, names, like=returned):
                 return both
     return None
 
@@ -419,7 +431,8 @@ def _unlikely(case: Case, of: Sequence[Trial]) -> bool:
     return not all(trial.agrees_on(case, sorted(trial.wrong & alone)[:3]) for trial in of)
 
 
-def _both(of: Sequence[Trial], seed: int) -> Trial:
+@lru_cache(8192)  # in a class the same are tried again and again
+def _both(of: tuple[Trial, ...], seed: int) -> Trial:
     mistakes = [mistake for trial in of for mistake in trial.mistakes]
     ways = [way for trial in of for way in trial.ways]
     return Trial(of[0].task, seed, of[0].program, tuple(mistakes), tuple(ways))

@@ -174,8 +174,11 @@ class Program:
 
 @lru_cache(4096)
 def _calls(program: Program, source: str) -> dict[str, str]:
-    known = {n: PROGRAM_OF.get(_key(program.knows.get(n)), "") for n in _names(source)}
-    return {name: of for name, of in sorted(known.items()) if of and of != program.name}
+    words = set(re.findall(r"\w+", source))
+    known = {n: PROGRAM_OF.get(_key(program.knows[n]), "") for n in words & program.knows.keys()}
+    called = {name: of for name, of in sorted(known.items()) if of and of != program.name}
+    names = _names(source) if called else ()  # which takes a while
+    return {name: of for name, of in called.items() if name in names}
 
 
 PROGRAMS: dict[str, Program] = {}

@@ -57,7 +57,7 @@ class Task:
     without: tuple[str, ...] = ()
     any_dtype: tuple[str, ...] = ()
     whole: str = ""
-    pairs: int = 200
+    pairs: int = 700
     sees: tuple[str, ...] = ()
     plain: str = ""
 

@@ -330,7 +330,6 @@ add(
         reference="normkit.conditional:adaptive_layer_norm",
         any_dtype=("y",),
         probes=_adaln_probes,
-        pairs=300,
     ),
     Task(
         "conditional/zero",
@@ -352,7 +351,6 @@ add(
         use=_use_with_eps(1e-5),
         any_dtype=("y",),
         probes=_class_probes,
-        pairs=300,
     ),
     Task(
         "conditional/adain",
@@ -363,7 +361,6 @@ add(
         reference="normkit.conditional:adaptive_instance_norm",
         any_dtype=("y",),
         probes=_style_probes,
-        pairs=300,
     ),
     Task(
         "conditional/layer",

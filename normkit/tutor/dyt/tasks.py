@@ -378,7 +378,6 @@ add(
         chapter="dyt#dyt-code",
         use=_use_layer,
         reference="normkit.layers:DyT",
-        pairs=400,
         probes=_probes(
             "dy x alpha gamma beta",
             ([0.0, 0, 0, 1, 0, 0], X, 0.25, SCALES, SHIFTS),
@@ -392,7 +391,6 @@ add(
         chapter="dyt#dyt-derf",
         use=_use_layer,
         reference="normkit.layers:Derf",
-        pairs=400,
         probes=_probes(
             "dy x alpha shift gamma beta",
             ([0.0, 0, 0, 1, 0, 0], X, 0.25, -0.5, SCALES, SHIFTS),

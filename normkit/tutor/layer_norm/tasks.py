@@ -211,7 +211,6 @@ add(
         reference="normkit.functions:layer_norm",
         probes=probes("x gamma beta", (ROWS, [1, 1, 1], [0, 0, 0]), (ROWS, [1, 2, 3], [0, 0, 1])),
         rows=("y",),
-        pairs=700,  # in NumPy they are soon tried
     ),
     Task(
         "layer_norm/layer",
@@ -228,7 +227,6 @@ add(
             without=(INTEGERS, CONSTANT),
         ),
         rows=(NEW, TRAINED),
-        pairs=200,
         plain="layer_norm/layer_without_torch",
     ),
     Task(
@@ -238,7 +236,6 @@ add(
         chapter="layer_norm#ln-backward",
         use=_use_backward,
         any_dtype=("dx", "dgamma", "dbeta"),
-        pairs=600,
         reference="normkit.functions:layer_norm_backward",
         probes=probes(
             "dy x gamma",
