@@ -96,10 +96,16 @@ def every_task() -> dict[str, Task]:
 def first_half(assignment: str = "") -> list[str]:
     """The files of this package that observe the answers of an assignment; nothing that judges."""
     names = ("__init__", "tasks", "observing", "meant", "by_hand", "probes", "states")
-    tasks = [f"tutor/{a}/{name}.py" for a in assignments() for name in ("__init__", "tasks")]
+    tasks = [f"tutor/{a}/{name}.py" for a in assignments() for name in _observing(a)]
     seen = {m for t in every_task().values() if t.name.startswith(f"{assignment}/") for m in t.sees}
     library = [f"{name}.py" for name in ("__init__", "_extras", "messages", *sorted(seen))]
     return [*library, *(f"tutor/{name}.py" for name in names), *tasks]
+
+
+def _observing(assignment: str) -> list[str]:
+    """The modules of an assignment that run beside a student's code."""
+    folder = import_module(f"normkit.tutor.{assignment}")
+    return ["__init__", "tasks", *getattr(folder, "OBSERVING", ())]
 
 
 def find(task: Task | str) -> Task:

@@ -11,3 +11,4 @@ PAGES = {  # the pages of mistakes, and the programs whose entries they show
     ),
 }
 HIDDEN = ("fault_names",)  # not on that page: they would give the right names away
+OBSERVING = "changing", "seeing", "trying"  # modules that observe answers, beside tasks

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from normkit.functions import layer_norm
-from normkit.tutor.find_the_bug.tasks import BUGS, made
+from normkit.tutor.find_the_bug.changing import made
+from normkit.tutor.find_the_bug.tasks import BUGS
 from normkit.tutor.programs import program
 
 TURNS = cycle([True, False])  # stands for numbers that are drawn anew

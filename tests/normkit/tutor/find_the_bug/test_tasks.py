@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from normkit.tutor.find_the_bug.tasks import BUGS, CODES, UNMENDED, accepts, made
+from normkit.tutor.find_the_bug.changing import made
+from normkit.tutor.find_the_bug.tasks import BUGS, CODES, UNMENDED, accepts
 from normkit.tutor.judging import judge
 from normkit.tutor.mistakes import combine
 from normkit.tutor.observing import observe
