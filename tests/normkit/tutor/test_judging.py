@@ -213,6 +213,17 @@ def test_right_results_in_another_order_are_told_as_such(order):
     assert not verdict.mistakes and not verdict.right
 
 
+def test_right_results_in_the_order_asked_for_are_not_told_to_be_in_another():
+    def answer(dy, x, *given, **named):
+        right = RIGHT_BACKWARD(dy, x, *given, **named)
+        x += 1
+        return right
+
+    verdict = judged(answer, "layer_norm/backward")
+    assert not verdict.order and not verdict.mistakes
+    assert "Changed in place: x." in verdict.explain()
+
+
 def test_one_search_is_not_looked_at_input_by_input():
     """Some of its numbers, or of its truths, fit mistakes that it does not make."""
 
