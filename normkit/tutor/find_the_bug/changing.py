@@ -62,6 +62,20 @@ def wrapped(program: Any, change: Callable, start: Callable = lambda: None) -> A
     return changed
 
 
+def without_eps(program: Any) -> Any:
+    """A program for which eps is next to nothing, whatever it is given; itself if it has none."""
+    if "eps" not in signature(program).parameters:
+        return program
+
+    @wraps(program)
+    def exact(*args, **options):
+        given = signature(program).bind(*args, **options)
+        given.arguments["eps"] = 1e-30
+        return program(*given.args, **given.kwargs)
+
+    return exact
+
+
 def other_inside(layer: Any) -> Any:
     """A layer that is another after each call: more parameters, in other shapes, far off."""
 

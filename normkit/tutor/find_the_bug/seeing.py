@@ -38,6 +38,13 @@ def ran(test: Callable, program: Any) -> tuple[Any, str]:
         return test(program), re.sub(r"0x\w+", "", printed.getvalue())
 
 
+def called(test: Callable, program: Any) -> bool:
+    """Whether a test calls a program that it is given."""
+    calls = []
+    accepts(test, changing.results(program, start=lambda: calls.append(1)))
+    return bool(calls)
+
+
 def takes(test: Callable, right: Any, change: Callable) -> bool:
     """Whether a test accepts the right results with all their numbers changed."""
     return accepts(test, changing.results(right, change))

@@ -299,7 +299,7 @@ LIKE_OTHERS = {  # mistakes that look like another there, or do not show
     "batch_norm_layer": ("rounded_numbers", "one_number_enough"),
     "layer_norm_layer": (
         *("rounded_numbers", "one_number_enough", "little_asked", "other_numbers_accepted"),
-        *("given_alone_refused", "another_accepted"),
+        *("given_alone_refused", "another_accepted", "shapes_compared"),
     ),
     "post_block": ("another_accepted",),
     "deepnorm_constants": ("signs_forgotten", "one_number_enough", "another_accepted"),

@@ -51,6 +51,10 @@ def _programs(texts: dict[str, str]) -> dict[str, Any]:
 def _first_wrong(test: Callable, bug: str, texts: dict[str, str]) -> tuple[str, str]:
     """The first program that a test is wrong about, and how that comes; "" for both if none is."""
     programs = _programs(texts)
+    if not seeing.called(test, programs[SOUND[0]]):
+        for says, name in ((seeing.fails, SOUND[0]), (seeing.accepts, f"wrong_{bug}")):
+            if says(test, programs[name]):
+                return name, "not called"
     for name, program in programs.items():
         if name == f"wrong_{bug}":
             symptom = seeing.one_sided(test, programs[SOUND[0]])
@@ -123,6 +127,8 @@ def _refused(test: Callable, right: Any, given: Any, anything: bool) -> str:
         return "reversed"
     if seeing.accepts(test, given):
         return "accepts the wrong one"
+    if seeing.accepts(test, changing.without_eps(right)):
+        return "eps left out"
     digits = () if isinstance(right, type) else range(2, 7)  # what a layer keeps is not rounded
     rounded = any(seeing.takes(test, right, partial(changing.rounded, number)) for number in digits)
     return "rounded" if rounded else "refuses both"
@@ -130,11 +136,9 @@ def _refused(test: Callable, right: Any, given: Any, anything: bool) -> str:
 
 def _asserted(test: Callable, bug: str, right: Any, given: Any, relatives: list[Any]) -> str:
     """Why a test accepts the given program, and any numbers."""
-    calls = []
-    returned, _printed = seeing.ran(test, changing.results(given, start=lambda: calls.append(1)))
+    returned, _printed = seeing.ran(test, given)
     off = changing.results(right, changing.far_off)
     signs = {
-        "not called": lambda: not calls,
         "error caught": lambda: seeing.catches(test, off),
         "returned": lambda: returned is not None and not seeing.truth(seeing.ran(test, off)[0]),
         "printed": lambda: seeing.ran(test, right)[1] != seeing.ran(test, off)[1],

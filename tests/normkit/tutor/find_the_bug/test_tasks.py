@@ -601,6 +601,10 @@ class CountedTwice(Updated):
     counts = 2
 
 
+class CountedForEachTerm(Updated):
+    counts = 4
+
+
 class Weighed(Updated):
     def updated(self, mean, batch):
         return 7 * mean + self.momentum * batch
@@ -630,6 +634,7 @@ def test_what_a_second_batch_does_to_a_layer_is_seen():
     assert named(OfTests, "batch_norm_layer") == ["updated_in_evaluation_alone"]
     assert named(Uncounted, "batch_norm_layer") == ["batches_not_counted"]
     assert named(CountedTwice, "batch_norm_layer") == ["counted_twice"]
+    assert named(CountedForEachTerm, "batch_norm_layer") == ["share_called_twice"]
 
 
 def rows_with_other_eps(x, gamma, beta, eps=1e-3):
@@ -1227,9 +1232,51 @@ def block_with_itself(function):
     assert np.allclose(function(X, np.tanh, np.sin, norms), function(X, np.tanh, np.sin, norms))
 
 
+def wrong_one_called(function):
+    wrong = made(given()["wrong_layer_norm"])
+    assert np.allclose(wrong(X, ONE, ZERO), Y, atol=1e-3)
+
+
+def drawn_and_never_called(function):
+    y = layer_norm(np.random.normal(size=(2, 4, 3)), ONE, ZERO)
+    assert np.allclose(y.std(axis=-1), 1, atol=1e-3)  # sometimes
+
+
+def exactly_one(function):
+    y = function(SEQUENCES, ONE, ZERO)
+    np.testing.assert_allclose(y.var(axis=-1), np.ones(y.shape[:-1]))
+
+
+def exactly_one_in_columns(function):
+    np.testing.assert_allclose(function(COLUMNS, ONE[:2], ZERO[:2]).std(axis=0), 1)
+
+
+def divided_by_hand(function):
+    x = np.array([0.003, 0.004])
+    np.testing.assert_allclose(function(x, ONE[:2], 1e-5), x / np.sqrt((x**2).mean()))
+
+
+def exactly_one_in_training(function):
+    y = function(2)(torch.tensor(COLUMNS))
+    torch.testing.assert_close(y.var(0, correction=0).double(), torch.ones(2).double())
+
+
+def shapes_of_outputs(function):
+    layer = function(3)
+    for examples in (1, 2, 5):
+        assert layer(torch.ones(examples, 4, 3)).shape == (examples, 4, 3)
+
+
 @pytest.mark.parametrize(
     ("bug", "test", "name"),
     [
+        ("layer_norm", wrong_one_called, "program_not_called"),
+        ("layer_norm", drawn_and_never_called, "program_not_called"),
+        ("layer_norm", exactly_one, "eps_left_out"),
+        ("batch_norm", exactly_one_in_columns, "eps_left_out"),
+        ("rms_norm", divided_by_hand, "expected_without_eps"),
+        ("batch_norm_layer", exactly_one_in_training, "eps_left_out"),
+        ("layer_norm_layer", shapes_of_outputs, "output_shape_alone"),
         ("running_batch_norm", mean_mixed_by_halves, "momentum_one_half"),
         ("running_batch_norm", variance_mixed_by_halves, "momentum_one_half"),
         ("running_batch_norm", mean_moved, "little_asked"),
