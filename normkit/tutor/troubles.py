@@ -279,6 +279,10 @@ TRUTH = N_(
     "what is meant: .all() or .any(); what may be missing is compared with None."
 )
 RESHAPE = N_("{0} and {1} do not hold equally many numbers: the array cannot be reshaped so.")
+SPLIT = N_(
+    "The axis that is split cannot be shared out equally: np.split takes axis 0 unless it is told "
+    "another one, as in np.split(rows, 3, axis=-1)."
+)
 INTEGERS = N_("A mean of integers is asked for: convert to a floating-point dtype first.")
 CALL = N_(
     "An object of type {0} is called like a function: perhaps an operator, a comma or an index is "
@@ -428,6 +432,7 @@ COMMON = (
     (r"Fan in and fan out can not be computed", FAN),
     (r"expected scalar type|must have the same dtype|same dtype, but got", DTYPES),
     (r"argument 'size' .*must be tuple of ints, not ([\w.]+)", SIZES),
+    (r"array split does not result in an equal division", SPLIT),
     (r"inhomogeneous shape", UNEVEN),
     (r"only integer scalar arrays.*\n.*\bnp\.(concatenate|[vh]?stack)\(", PACKED),
     (r"be converted to (?:a )?(?:Python )?[Ss]calar|setting an array element", SINGLE),

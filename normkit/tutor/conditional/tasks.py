@@ -104,7 +104,7 @@ def _others(state: dict, own: dict):
 def _thirds(state: dict, width: int):
     """The parameters of the modulation by name, its bias in the three parts."""
     for name, value in state.items():
-        if name == "modulation.bias":
+        if name == "modulation.bias" and len(value) == 3 * width:
             yield from zip(("bias[:D]", "bias[D:2D]", "bias[2D:]"), value.split(width), strict=True)
         elif name.startswith("modulation"):
             yield name.removeprefix("modulation."), value
@@ -373,6 +373,6 @@ add(
         use=_use_layer,
         reference="normkit.conditional_layers:AdaLNZero",
         probes=_layer_probes,
-        pairs=100,
+        pairs=300,
     ),
 )

@@ -276,6 +276,7 @@ RAISED = {
     "PRODUCT": [lambda: t @ t],
     "DTYPES": [lambda: t @ torch.ones(3, 2, dtype=torch.float64)],
     "SIZES": [lambda: torch.full(1, 0.5), lambda: torch.ones(t)],
+    "SPLIT": [lambda: np.split(x, 3), lambda: np.split(np.ones((1, 9)), 2, axis=1)],
     "UNEVEN": [lambda: np.asarray((x, x[0])), lambda: np.testing.assert_allclose((x, x[0]), x)],
     "SINGLE": [lambda: float(x), lambda: t.item()],
     "TRUTH": [lambda: bool(x == 1), lambda: bool(t == 1)],

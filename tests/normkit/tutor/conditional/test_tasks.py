@@ -506,6 +506,9 @@ WRONG["backward"] = {
     "modulation_from_dy": changing(
         dshift=lambda v: v["dy"].sum(1), dscale=lambda v: (v["xhat"] * v["dy"]).sum(1)
     ),
+    "dscale_from_dy": changing(dscale=lambda v: (v["xhat"] * v["dy"]).sum(1)),
+    "dshift_from_dy": changing(dshift=lambda v: v["dy"].sum(1)),
+    "one_plus_gate": changing(df=lambda v: (1 + v["gate"]) * v["dy"]),
     "dgate_from_dh": changing(dgate=lambda v: (v["dh"] * v["f"]).sum(1)),
     "dgate_from_output": changing(dgate=lambda v: ((v["x"] + v["gate"] * v["f"]) * v["dy"]).sum(1)),
     "norm_skipped": changing(through=lambda v: v["dxhat"]),
@@ -869,6 +872,11 @@ TOGETHER = [
     ("adain", unbiased_in_both_without_eps, ["both_unbiased", "eps_missing_in_style"]),
     ("adaln", plain_and_exchanged, ["scale_and_shift_exchanged", "scale_without_one"]),
     ("zero", two_in_the_block, ["scale_before_shift", "scale_without_one"]),
+    (
+        "layer",
+        forward_with(lambda s, x, z, b, g, a: x + (1 + a) * s.branch(z * (1 + g) + b), lambda c: c),
+        ["one_plus_gate", "silu_forgotten"],
+    ),
 ]
 
 
@@ -968,6 +976,15 @@ ERRORS = [
     ("zero", lambda x, m, norm, branch: x + np.split(m, 3, axis=1)[2][:, None] @ branch(norm(x))),
     ("adain", lambda x, style, eps=1e-5: style.std(axis=(2, 3)) * x),
 ]
+
+
+def two_thirds(self, width, condition_width):
+    self.modulation = nn.Linear(condition_width, 2 * width)
+
+
+def test_a_map_of_another_size_is_shown_with_its_shape():
+    told = judged(made_with(two_thirds), "layer").explain()
+    assert "modulation.weight(8, 2)" in told and "zip" not in told
 
 
 @pytest.mark.parametrize(("task", "answer"), ERRORS)
