@@ -272,7 +272,10 @@ GRAPH = N_(
 PRODUCT = N_("The matrices {0} and {1} cannot be multiplied: the inner lengths differ.")
 DTYPES = N_("Tensors of different dtypes meet: convert one of them, with .to(x.dtype).")
 SIZES = N_("A tuple of lengths is needed here, such as (1,); this is of type {0}.")
-UNEVEN = N_("Arrays of different shapes make no array: take them apart first, as in a, b = ...")
+UNEVEN = N_(
+    "Arrays of different shapes make no array: take them apart first, as in a, b = ..., or take "
+    "one of them, as in ...[0]."
+)
 SINGLE = N_("An array with several numbers stands where a single number is needed.")
 TRUTH = N_(
     "An array of several numbers, or of True and False, is neither true nor false by itself. Say "

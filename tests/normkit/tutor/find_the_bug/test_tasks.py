@@ -1261,6 +1261,10 @@ def exactly_one_in_training(function):
     torch.testing.assert_close(y.var(0, correction=0).double(), torch.ones(2).double())
 
 
+def zeros_stay(function):
+    np.testing.assert_allclose(function(ZERO, ONE, 1e-3), ZERO)
+
+
 def shapes_of_outputs(function):
     layer = function(3)
     for examples in (1, 2, 5):
@@ -1275,6 +1279,7 @@ def shapes_of_outputs(function):
         ("layer_norm", exactly_one, "eps_left_out"),
         ("batch_norm", exactly_one_in_columns, "eps_left_out"),
         ("rms_norm", divided_by_hand, "expected_without_eps"),
+        ("rms_norm", zeros_stay, "large_features"),
         ("batch_norm_layer", exactly_one_in_training, "eps_left_out"),
         ("layer_norm_layer", shapes_of_outputs, "output_shape_alone"),
         ("running_batch_norm", mean_mixed_by_halves, "momentum_one_half"),
