@@ -344,7 +344,8 @@ def _order(case: Case) -> dict[str, str]:
     if not 1 < len(case.names) <= MANY or any(keys != {*case.names} for keys in every):
         return {}
     orders = (dict(zip(case.names, of, strict=True)) for of in itertools.permutations(case.names))
-    return next((order for order in orders if _is_order(case, order)), {})
+    found = next((order for order in orders if _is_order(case, order)), {})
+    return {} if list(found) == list(found.values()) else found  # the first: as they should come
 
 
 def _is_order(case: Case, order: Mapping[str, str]) -> bool:

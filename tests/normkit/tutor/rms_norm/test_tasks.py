@@ -1114,3 +1114,24 @@ def test_who_does_not_keep_what_astype_returns_is_told():
 
     said = judge(observe(answer, "rms_norm/half"), "rms_norm/half").explain()
     assert "returns a new array, which must be kept" in " ".join(said.split())
+
+
+def fold_in_place(weight, bias, gamma, beta):
+    bias += weight @ beta
+    weight *= gamma
+    return weight, bias
+
+
+def half_in_place(x, gamma, eps=1e-5):
+    wide = x.astype(np.float32)
+    x[...] = gamma * (wide / rms(wide, eps))
+    return x
+
+
+@pytest.mark.parametrize(
+    ("task", "answer", "changed"),
+    [("fold", fold_in_place, "weight, bias"), ("half", half_in_place, "x")],
+)
+def test_right_results_that_changed_the_inputs_are_in_no_other_order(task, answer, changed):
+    told = judge(observe(answer, f"rms_norm/{task}"), f"rms_norm/{task}").explain()
+    assert f"Changed in place: {changed}." in told and "another order" not in told
