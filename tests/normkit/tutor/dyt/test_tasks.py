@@ -1167,6 +1167,17 @@ def test_integers_cut_off_are_named():
     assert named(answer, "dyt/forward") == ["dtype_of_x"]
 
 
+def test_a_strict_state_is_told_as_what_it_is():
+    def taken(norm, make_layer, alpha_init):
+        new = make_layer(norm.normalized_shape[0], alpha_init)
+        new.load_state_dict(norm.state_dict())
+        return new
+
+    assert "With strict=False" in " ".join(
+        judged(recursion(taken), "dyt/replace").explain().split()
+    )
+
+
 def test_parameters_made_in_forward_are_named():
     class MadeAnew(torch.nn.Module):
         def __init__(self, features, alpha_init=0.5):
