@@ -963,6 +963,21 @@ def shuffled(norm, x):
     return np.allclose(norm(x[order]), norm(x)[order])
 
 
+def itself_replaced(norm, x):
+    for i in range(len(x)):
+        z = x.copy()
+        z[i] = np.random.normal(size=z[i].shape)
+        if not np.allclose(norm(z)[i], norm(x)[i]):
+            return False
+    return True
+
+
+def first_raised(norm, x):
+    z = x.copy()
+    z[0] += 10
+    return np.allclose(norm(z)[0], norm(x)[0])
+
+
 def first_two_exchanged(norm, x):
     order = [1, 0, *range(2, len(x))]
     return np.allclose(norm(x[order]), norm(x)[order])
@@ -1135,6 +1150,8 @@ def test_a_misspelt_name_of_a_prediction_is_told():
         ("first_example_tested", first_only),
         ("examples_permuted", permuted),
         ("examples_permuted", shuffled),
+        ("example_itself_changed", itself_replaced),
+        ("example_itself_changed", first_raised),
         ("examples_permuted", first_two_exchanged),
         ("examples_repeated", repeated),
         ("halves_compared", halves),
