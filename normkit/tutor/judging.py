@@ -343,9 +343,9 @@ def _order(case: Case) -> dict[str, str]:
     every = [result.values.keys() for result in (*case.seen, *case.right)]
     if not 1 < len(case.names) <= MANY or any(keys != {*case.names} for keys in every):
         return {}
-    _asked, *others = itertools.permutations(case.names)
-    orders = (dict(zip(case.names, of, strict=True)) for of in others)
-    return next((order for order in orders if _is_order(case, order)), {})
+    orders = (dict(zip(case.names, of, strict=True)) for of in itertools.permutations(case.names))
+    found = next((order for order in orders if _is_order(case, order)), {})
+    return {} if list(found) == list(found.values()) else found  # the first: as they should come
 
 
 def _is_order(case: Case, order: Mapping[str, str]) -> bool:

@@ -8,6 +8,7 @@ import io
 import json
 import linecache
 import math
+import random
 import re
 import sys
 import textwrap
@@ -110,11 +111,25 @@ def observe(
     ready_made: list[str] = []
     for probe in task.draw(seed) if probes is None else probes:
         interrupted = results and results[-1].error.startswith("KeyboardInterrupt")
-        with watching(task.by_hand, ready_made), redirect_stdout(Printed()) as printed:
+        watched = watching(task.by_hand, ready_made)
+        with watched, drawing_alike(), redirect_stdout(Printed()) as printed:
             result = results[-1] if interrupted else run_probe(answer, used, probe)
         results.append(replace(result, printed=printed.text()))
     found = [*named_in(answer, task.by_hand), *ready_made]
     return Observation(results, list(dict.fromkeys(found)), plain)
+
+
+@contextmanager
+def drawing_alike() -> Iterator[None]:
+    """Let what draws numbers at random draw the same each time, and a verdict be no chance."""
+    before = random.getstate(), np.random.get_state()
+    random.seed(0)
+    np.random.seed(0)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
 
 
 @contextmanager

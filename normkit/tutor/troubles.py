@@ -195,6 +195,10 @@ EINSUM = N_(
     "The letters of einsum do not fit the arrays: each array has a group of them, a letter for "
     "each of its axes. In place of the axes left over stands ..., also after the arrow."
 )
+EINSUM_KEPT = N_(
+    "NumPy's einsum sums over letters only: ... must stand after the arrow too, and its axes stay. "
+    "Sum over them afterwards, with .sum(axis=...)."
+)
 TRANSPOSED = N_("transpose takes as many axes as the array has, each of them once.")
 VIEW = N_("In NumPy, view sees the same memory as another dtype: for another shape, take reshape.")
 PLACES = N_(
@@ -208,6 +212,7 @@ LENGTHLESS = N_(
     "like."
 )
 COUNTING = N_("An integer is needed here, not an object of type {0}; len(...) counts its entries.")
+NO_COUNT = N_("An integer is needed here, such as a number of features, and this is of type {0}.")
 MODULE_MET = N_(
     "A module stands where a value is needed: perhaps there is a comma in place of the dot."
 )
@@ -216,7 +221,10 @@ FIXED = N_(
 )
 COUNTED = N_("A number cannot be gone through: range(n) counts from 0 to n - 1.")
 ENTRY = N_("An integer is needed here, not a tuple: take an entry of it, as in x.shape[-1].")
-NUMBER = N_("An integer is needed here: take // instead of /, or int(...).")
+NUMBER = N_(
+    "An integer is needed here: take // instead of /, or int(...); or perhaps two arguments have "
+    "changed places."
+)
 OPERANDS = N_("The operation {0} does not work between {1} and {2}.")
 ZERO = N_("Something is divided by 0, or 0 is raised to a negative power.")
 ENDLESS = N_("The function calls itself, directly or through another, without end.")
@@ -242,6 +250,10 @@ MODULE = N_("{0} has no {1}: it is misspelt, no longer exists, or is of the othe
 KEYS = N_(
     "The names of the parameters and buffers are not those of the statement: weights {0} cannot be "
     "loaded. Compare list(layer.state_dict())."
+)
+LOADED = N_(
+    "What is loaded and the layer do not have the same names: only one of the two has {0}. With "
+    "strict=False, load_state_dict takes over what both have, and leaves the rest as it is."
 )
 SIZE = N_("{0} has the shape {2}, but weights of shape {1} are to be loaded into it.")
 LEAF = N_(
@@ -403,6 +415,7 @@ COMMON = (
     (r"(?:must be|expected) (?:a )?Tensor.*, (?:but got|not) (?:type )?([\w.]+)", TENSOR),
     (r"only integers, slices|only integer tensors|arrays used as indices must be", PLACES),
     (r"isinstance\(\) arg 2 must be", CLASSES),
+    (r"output has more dimensions than subscripts given in einstein sum", EINSUM_KEPT),
     (r"einstein sum|^ValueError: einsum", EINSUM),
     (r"axes don't match array", TRANSPOSED),
     (r": (?:Tuple must|Type must be|Cannot interpret '-?\d+' as a).*\n.*\.view\(", VIEW),
@@ -416,6 +429,7 @@ COMMON = (
     (r"can only concatenate (list|tuple) \(not \"([\w.]+)\"", UNLIKE),
     (r"float\d*' object cannot be interpreted as an integer|integer.*, got", NUMBER),
     (r"'tuple' object cannot be interpreted as an integer", ENTRY),
+    (rf"'(\w*(?:Norm\w*|Linear))' object cannot {AS_INTEGER}", NO_COUNT),
     (rf"'(\w+)' object cannot {AS_INTEGER}", COUNTING),
     (r"object of type '([\w.]+)' has no len", LENGTHLESS),
     (rf"'([A-Z]\w*)' object has no attribute '({OF_MODULES})'", NO_MODULE),
@@ -455,7 +469,7 @@ COMMON = (
 )
 
 
-OWN = {HEAD: CALLED}  # what it means in a line of the answer
+OWN = {HEAD: CALLED, KEYS: LOADED}  # what it means in a line of the answer
 HANDED_IN = {CALL: HANDED}  # and where the answer is used
 
 # of a call, not of what is called with: no array that misfits raises these

@@ -1,5 +1,6 @@
 """The first half: whatever an answer does is observed, and travels as bytes."""
 
+import random
 from types import FunctionType
 
 import jax
@@ -247,3 +248,14 @@ def test_what_is_printed_is_kept_for_each_probe_and_cut(capsys):
     assert capsys.readouterr().out == ""
     assert results[0].printed.splitlines()[0] == "0 (2, 3)"
     assert all(len(result.printed.splitlines()) == 20 for result in results)
+
+
+def test_what_is_drawn_at_random_is_drawn_alike_and_the_generators_stay_where_they_were():
+    def answer(x, gamma, beta, eps=1e-5):
+        return np.array([random.random(), *np.random.rand(2)])
+
+    states = random.getstate(), np.random.get_state()[1].tolist()
+    seen = [observe(answer, "layer_norm/forward").results for _ in range(2)]
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == states
+    drawn = [result.values["y"].tolist() for results in seen for result in results]
+    assert all(numbers == drawn[0] for numbers in drawn)

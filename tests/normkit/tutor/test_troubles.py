@@ -231,7 +231,8 @@ RAISED = {
     "RENAMED": [lambda: by_name({"b": 1}, ["a"])],
     "PAIRS": [lambda: [0 for name, layer in torch.nn.Sequential(Scale()).children()]],
     "CLASSES": [lambda: isinstance(t, [int, float])],
-    "EINSUM": [lambda: np.einsum("nchw->c", x), lambda: np.einsum("...c->c", x)],
+    "EINSUM": [lambda: np.einsum("nchw->c", x), lambda: np.einsum("c->c", x)],
+    "EINSUM_KEPT": [lambda: np.einsum("...c->c", x), lambda: np.einsum("...c,...c->c", x, x)],
     "TRANSPOSED": [lambda: x.transpose(0, 2, 1)],
     "COUNTED": [lambda: list(3), lambda: sum(3.0)],
     "ENTRY": [lambda: range(x.shape)],
@@ -240,6 +241,7 @@ RAISED = {
     "UNCHANGING": [changed],
     "LENGTHLESS": [lambda: len(3), lambda: len(x.sum())],
     "COUNTING": [lambda: range(torch.nn.ModuleList()), lambda: range({})],
+    "NO_COUNT": [lambda: range(torch.nn.LayerNorm(3)), lambda: range(torch.nn.Linear(3, 2))],
     "FIXED": [lambda: setattr(slice(1), "start", 2), lambda: setattr(Chunk(1), "n", 2)],
     "ONE_INDEX": [lambda: x.tolist()[0, 0]],
     "JOINED": [lambda: [1] + 1, lambda: (1,) + 1, lambda: 0 + (1,)],
@@ -302,6 +304,7 @@ HANDED_IN = (
     "INIT_ARGUMENT",
     "INIT_NONE",
     "NO_INIT",
+    "KEYS",
 )  # no line of the answer raises them
 
 
@@ -323,6 +326,13 @@ def test_a_call_of_the_students_own_is_told_from_a_changed_head():
     error = "TypeError: f() takes 1 positional argument but 2 were given"
     assert meaning(error, str) == troubles.HEAD
     assert meaning(error, str, "f(1, 2)") == troubles.CALLED
+
+
+def test_weights_that_the_answer_loads_are_told_from_those_of_the_check():
+    error = 'RuntimeError: Missing key(s) in state_dict: "alpha".'
+    assert "strict=False" not in meaning(error, str)
+    told = meaning(error, str, "layer.load_state_dict(norm.state_dict())")
+    assert 'only one of the two has "alpha"' in told and "strict=False" in told
 
 
 def test_a_result_handed_in_for_a_function_is_told_from_a_missing_operator():

@@ -1164,7 +1164,56 @@ def test_integers_cut_off_are_named():
         y[...] = gamma * np.tanh(alpha * x) + beta
         return y
 
-    assert named(answer, "dyt/forward") == ["dtype_of_x"]
+    def of_the_curve(x, alpha, gamma, beta):
+        t = np.zeros_like(x)
+        t[...] = np.tanh(alpha * x)
+        return gamma * t + beta
+
+    assert named(answer, "dyt/forward") == named(of_the_curve, "dyt/forward") == ["dtype_of_x"]
+
+
+def test_an_exponential_of_either_sign_is_named():
+    def answer(x, alpha, gamma, beta):
+        e = np.exp(-2 * alpha * x)
+        return gamma * (1 - e) / (1 + e) + beta
+
+    assert named(answer, "dyt/forward") == ["tanh_of_one_exponential"]
+
+
+@pytest.mark.parametrize("all_three", [False, True])
+def test_gradients_of_the_last_token_are_named(all_three):
+    def answer(dy, x, alpha, gamma):
+        dx, dalpha = np.zeros(x.shape), 0
+        for index in np.ndindex(x.shape[:-1]):
+            of_one = backward_in_steps(dy[index], x[index], alpha, gamma)
+            dx[index], part, dgamma, dbeta = of_one
+            dalpha = part if all_three else dalpha + part
+        return dx, dalpha, dgamma, dbeta
+
+    assert named(answer, "dyt/backward") == ["last_token_kept"]
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(torch.ones, "bias_starts_anywhere"), (torch.randn, "weight_starts_anywhere")],
+)
+def test_parameters_that_start_at_random_are_named(make, name):
+    answer = layer(
+        weight=lambda features, alpha_init: torch.nn.Parameter(make(features)),
+        bias=lambda features, alpha_init: torch.nn.Parameter(torch.randn(features)),
+    )
+    assert named(answer, "dyt/layer") == [name]
+
+
+def test_a_strict_state_is_told_as_what_it_is():
+    def taken(norm, make_layer, alpha_init):
+        new = make_layer(norm.normalized_shape[0], alpha_init)
+        new.load_state_dict(norm.state_dict())
+        return new
+
+    assert "With strict=False" in " ".join(
+        judged(recursion(taken), "dyt/replace").explain().split()
+    )
 
 
 def test_parameters_made_in_forward_are_named():

@@ -958,6 +958,31 @@ def first_only(norm, x):
     return np.allclose(norm(other)[0], norm(x)[0])
 
 
+def shuffled(norm, x):
+    order = np.random.permutation(len(x))
+    return np.allclose(norm(x[order]), norm(x)[order])
+
+
+def itself_replaced(norm, x):
+    for i in range(len(x)):
+        z = x.copy()
+        z[i] = np.random.normal(size=z[i].shape)
+        if not np.allclose(norm(z)[i], norm(x)[i]):
+            return False
+    return True
+
+
+def first_raised(norm, x):
+    z = x.copy()
+    z[0] += 10
+    return np.allclose(norm(z)[0], norm(x)[0])
+
+
+def first_two_exchanged(norm, x):
+    order = [1, 0, *range(2, len(x))]
+    return np.allclose(norm(x[order]), norm(x)[order])
+
+
 def permuted(norm, x):
     order = np.random.default_rng(0).permutation(len(x))
     return np.allclose(norm(x[order]), norm(x)[order])
@@ -1124,6 +1149,10 @@ def test_a_misspelt_name_of_a_prediction_is_told():
         ("output_compared_with_input", lambda norm, x: np.allclose(norm(x), x)),
         ("first_example_tested", first_only),
         ("examples_permuted", permuted),
+        ("examples_permuted", shuffled),
+        ("example_itself_changed", itself_replaced),
+        ("example_itself_changed", first_raised),
+        ("examples_permuted", first_two_exchanged),
         ("examples_repeated", repeated),
         ("halves_compared", halves),
         (
@@ -1220,7 +1249,7 @@ def test_a_part_knows_what_cannot_show_in_it():
     missing = mistakes_in("forward") - mistakes_in("images")
     assert missing == {
         *("images_only", "remainder_ignored", "assert_for_error", "one_pass_variance"),
-        *("parameters_shaped_for_images", "another_exception", "error_returned"),
+        *("parameters_shaped_for_images", "another_exception", "error_returned", "dtype_of_x"),
     }
     assert not mistakes_in("forward") - mistakes_in("shapes")
     assert mistakes_in("backward") - mistakes_in("dgamma_dbeta") == set(DX_ALONE.split())
@@ -1270,3 +1299,30 @@ def test_a_batch_that_is_changed_in_place_is_told_and_nothing_that_may_come_of_i
     task = "group_instance_norm/batch"
     verdict = judge(observe((INDEPENDENT, experiment), task), task)
     assert not verdict.mistakes and verdict.explain().count("Changed in place: x.") == 1
+
+
+def into_zeros_like(x, num_groups, gamma, beta, eps=1e-5):
+    check(x, num_groups)
+    xhat = np.zeros_like(x)
+    for rows, of_example in zip(xhat, x, strict=True):
+        size = len(of_example) // num_groups
+        for start in range(0, len(of_example), size):
+            part = of_example[start : start + size]
+            rows[start : start + size] = (part - part.mean()) / np.sqrt(part.var() + eps)
+    return spread(gamma, x) * xhat + spread(beta, x)
+
+
+def returns_in_the_loop(x, num_groups, gamma, beta, eps=1e-5):
+    check(x, num_groups)
+    y = np.zeros(x.shape, gamma.dtype)
+    for n in range(len(x)):
+        y[n] = reshape(x[n : n + 1], num_groups, gamma, beta, eps)[0]
+        return y
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("dtype_of_x", into_zeros_like), ("first_example_alone", returns_in_the_loop)],
+)
+def test_what_goes_wrong_in_a_loop_is_named(name, answer):
+    assert named(answer, "group_instance_norm/forward") == [name]

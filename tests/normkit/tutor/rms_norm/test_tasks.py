@@ -1038,6 +1038,49 @@ WRITTEN += [
 ]
 
 
+def rounded_in_a_loop(x, gamma, eps=1e-5):
+    xhat = np.zeros_like(x)
+    for index in np.ndindex(x.shape[:-1]):
+        xhat[index] = x[index] / np.sqrt((x[index] ** 2).mean() + eps)
+    return gamma * xhat
+
+
+def returns_in_the_loop(x, gamma, eps=1e-5):
+    y = np.zeros(x.shape, gamma.dtype)
+    for i in range(len(x)):
+        y[i] = gamma * x[i] / np.sqrt((x[i] ** 2).mean() + eps)
+        return y
+
+
+def last_token_kept(dy, x, gamma, eps=1e-5):
+    dx, dgamma = np.zeros(x.shape), np.zeros(gamma.shape)
+    for index in np.ndindex(x.shape[:-1]):
+        dx[index], dgamma = quotient_rule(dy[index], x[index], gamma, eps)
+    return dx, dgamma
+
+
+def product_of_means(dy, x, gamma, eps=1e-5):
+    xhat, dxhat = x / rms(x, eps), dy * gamma
+    dx = (dxhat - xhat * mean(dxhat) * mean(xhat)) / rms(x, eps)
+    return dx, (dy * xhat).sum(tuple(range(x.ndim - 1)))
+
+
+WRITTEN += [
+    ("rms_norm/forward", "dtype_of_x", rounded_in_a_loop),
+    ("rms_norm/forward", "first_token_alone", returns_in_the_loop),
+    ("rms_norm/backward", "last_token_kept", last_token_kept),
+    ("rms_norm/backward", "product_of_means", product_of_means),
+    *(
+        ("rms_norm/layer_norm", "beta_passed_as_eps", answer)
+        for answer in (
+            lambda x, g, b, eps, rms_norm: rms_norm(x - mean(x), g, b),
+            lambda x, g, b, eps, rms_norm: rms_norm(x - mean(x), g, b) + eps,
+            lambda x, g, b, eps, rms_norm: rms_norm(x - mean(x), g, b) + b,
+        )
+    ),
+]
+
+
 @pytest.mark.parametrize(("task", "name", "answer"), WRITTEN)
 def test_a_wrong_answer_is_named(task, name, answer):
     assert named(answer, task) == [name]
@@ -1114,3 +1157,35 @@ def test_who_does_not_keep_what_astype_returns_is_told():
 
     said = judge(observe(answer, "rms_norm/half"), "rms_norm/half").explain()
     assert "returns a new array, which must be kept" in " ".join(said.split())
+
+
+def test_rows_and_columns_into_zeros_like_are_both_named():
+    def answer(x, gamma, eps=1e-5):
+        y = np.zeros_like(x)
+        for i in range(x.shape[0]):
+            square = sum(x[i][j] ** 2 for j in range(x.shape[1])) / x.shape[1]
+            y[i] = gamma * x[i] / np.sqrt(square + eps)
+        return y
+
+    assert named(answer, "rms_norm/forward") == ["rms_over_axis_1", "dtype_of_x"]
+
+
+def fold_in_place(weight, bias, gamma, beta):
+    bias += weight @ beta
+    weight *= gamma
+    return weight, bias
+
+
+def half_in_place(x, gamma, eps=1e-5):
+    wide = x.astype(np.float32)
+    x[...] = gamma * (wide / rms(wide, eps))
+    return x
+
+
+@pytest.mark.parametrize(
+    ("task", "answer", "changed"),
+    [("fold", fold_in_place, "weight, bias"), ("half", half_in_place, "x")],
+)
+def test_right_results_that_changed_the_inputs_are_in_no_other_order(task, answer, changed):
+    told = judge(observe(answer, f"rms_norm/{task}"), f"rms_norm/{task}").explain()
+    assert f"Changed in place: {changed}." in told and "another order" not in told
