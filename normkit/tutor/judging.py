@@ -343,7 +343,8 @@ def _order(case: Case) -> dict[str, str]:
     every = [result.values.keys() for result in (*case.seen, *case.right)]
     if not 1 < len(case.names) <= MANY or any(keys != {*case.names} for keys in every):
         return {}
-    orders = (dict(zip(case.names, of, strict=True)) for of in itertools.permutations(case.names))
+    _right, *others = itertools.permutations(case.names)
+    orders = (dict(zip(case.names, of, strict=True)) for of in others)
     return next((order for order in orders if _is_order(case, order)), {})
 
 

@@ -1072,6 +1072,18 @@ def test_the_last_success_is_named_whatever_comes_before_the_first():
     assert named(answer, "stability/limit") == ["last_success"]
 
 
+def test_what_is_changed_in_place_is_in_no_other_order():
+    def answer(a, b):
+        n, mean, m2 = merged_with_weights(a, b)
+        delta = b.mean
+        delta -= a.mean
+        return n, mean, m2
+
+    verdict = judged(answer, "stability/merge")
+    assert not verdict.order and not verdict.mistakes
+    assert "Changed in place: b." in verdict.explain() and "another order" not in verdict.explain()
+
+
 def test_two_mistakes_by_hand_are_both_named():
     answer = merging(lambda a, b, n: (a.mean + b.mean) / 2, lambda a, b, n: a.m2 + b.m2)
     assert named(answer, "stability/merge") == ["between_forgotten", "means_averaged"]
