@@ -22,6 +22,7 @@ from normkit.tutor.tasks import Probe, Task, find
 from normkit.tutor.troubles import kind
 
 MANY = 4  # results are tried in all orders
+DECIMALS = range(1, 6)  # to which results are rounded
 SMALL = 8  # an array of so many numbers is shown whole
 
 
@@ -42,9 +43,9 @@ class Verdict:
 
     program: the right program whose mistakes these are. alone: the mistakes that explain one
     result each, where none explain all. right: the results that are right on all probes. missing:
-    those that are None. order: for each result, which came in its place. changed: the inputs that
-    were changed in place. seen: what was observed on the probe of the difference. unlike: whether
-    the mistakes raise another exception there.
+    those that are None. order: for each result, which came in its place. rounded: whether all are
+    right but for that. changed: the inputs that were changed in place. seen: what was observed on
+    the probe of the difference. unlike: whether the mistakes raise another exception there.
     """
 
     task: Task
@@ -56,6 +57,7 @@ class Verdict:
     right: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     order: Mapping[str, str] = field(default_factory=dict)
+    rounded: bool = False
     changed: tuple[str, ...] = ()
     seen: Result = field(default_factory=Result)
     unlike: bool = False
@@ -321,6 +323,8 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
         return _told(replace(verdict, right=(), missing=()), trial, case)
     if order:
         return replace(verdict, right=(), order=order, changed=_changed(case))
+    if any(_is_rounded(case, decimals) for decimals in DECIMALS):
+        return replace(verdict, right=(), rounded=True)
     if missing:
         written = set(case.names) - set(missing)
         rest = case.only(written)
@@ -354,6 +358,16 @@ def _is_order(case: Case, order: Mapping[str, str]) -> bool:
         for probe, seen, right in zip(case.probes, case.seen, case.right, strict=True)
         for name, came in order.items()
     )
+
+
+def _is_rounded(case: Case, decimals: int) -> bool:
+    """Whether the results are what is right, rounded to so many decimals."""
+
+    def part(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {n: v.round(decimals) if v.dtype.kind == "f" else v for n, v in values.items()}
+
+    rounded = [replace(result, values=part(result.values)) for result in case.right]
+    return bool(case.wrong) and not _wrong(case.task, case.probes, case.seen, rounded)
 
 
 def _changed(case: Case, but: Container[str] = ()) -> tuple[str, ...]:

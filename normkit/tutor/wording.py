@@ -31,6 +31,7 @@ SENTENCES = {
     "modified": MODIFIED,
 }
 ORDER = N_("The results are right, but in another order: {came}. Expected: {expected}.")
+ROUNDED = N_("The results are right, but rounded. Round what you print, not what you return.")
 MISSING = N_("None instead of a result: {names}. It is not written yet, or not returned.")
 MISSING_GRADIENT = N_(
     "None instead of a result: {names}. It is not written yet, or not returned; or, if it is a "
@@ -118,6 +119,8 @@ def _advice(verdict: Verdict, _: Translate) -> list[str]:
     if verdict.order:
         came, expected = ", ".join(verdict.order.values()), ", ".join(verdict.order)
         messages.append(_(ORDER).format(came=came, expected=expected))
+    if verdict.rounded:
+        messages.append(_(ROUNDED))
     if verdict.changed:
         messages.append(_(MODIFIED).format(name=", ".join(verdict.changed)))
     if len(messages) > 1:

@@ -46,8 +46,8 @@ def _mixed(matrix, mix, v):
 
 
 def _each(up, down, v):
-    """A branch that sees each token by itself."""
-    return np.maximum(v @ up, 0) @ down
+    """A branch that sees each token by itself, and does not grow in proportion to it."""
+    return np.maximum(v @ up + 1, 0) @ down
 
 
 def _attention(rng, x):
@@ -319,6 +319,8 @@ def _use_init(answer, beta, seed) -> Named:
     count = sum(len(list(part.parameters())) for part in (attention, feed_forward))
     yield N_("parameters added"), count > 2 * len(linears)
     yield N_("whether two matrices are alike"), _alike(weights)
+    fixed = [p for linear in linears for p in linear.parameters() if not p.requires_grad]
+    yield N_("whether a weight or a bias is kept from learning"), bool(fixed)
 
 
 def _alike(weights: list) -> bool:

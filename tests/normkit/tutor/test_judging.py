@@ -224,6 +224,17 @@ def test_right_results_in_the_order_asked_for_are_not_told_to_be_in_another():
     assert "Changed in place: x." in verdict.explain()
 
 
+@pytest.mark.parametrize("decimals", [1, 4])
+def test_right_results_that_are_rounded_are_told_as_such(decimals):
+    def answer(*given, **named):
+        return tuple(result.round(decimals) for result in RIGHT_BACKWARD(*given, **named))
+
+    verdict = judged(answer, "layer_norm/backward")
+    assert verdict.rounded and not verdict.mistakes and not verdict.right
+    assert "Round what you print" in verdict.explain()
+    assert not judged(lambda *given: RIGHT(*given) + 1e-5, "layer_norm/forward").rounded
+
+
 def test_one_search_is_not_looked_at_input_by_input():
     """Some of its numbers, or of its truths, fit mistakes that it does not make."""
 

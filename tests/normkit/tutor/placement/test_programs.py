@@ -159,10 +159,10 @@ def test_the_gradient_is_the_slope_of_the_loss():
 def test_rounded_gains_are_those_asked_for(seed):
     found = observe(right("deepnorm_init"), "placement/init", seed).results
     for result, beta in zip(found, (0.4, 0.1), strict=True):
-        gains, means, normal, bias, odd, dtypes, added, alike = result.values.values()
+        gains, means, normal, bias, odd, dtypes, added, alike, fixed = result.values.values()
         np.testing.assert_allclose(gains, [1, 1, beta, beta, beta, beta], atol=1e-12)
         assert not means.any() and normal.all() and bias == 0 and odd == 0
-        assert not added and not alike
+        assert not added and not alike and not fixed
         assert dtypes == "torch.float32"
 
 

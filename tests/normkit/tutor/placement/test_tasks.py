@@ -681,6 +681,14 @@ def inside_out(u, feed_forward, norms):
     return u + norms[2](feed_forward(norms[3](u)))
 
 
+def one_norm_too_early(u, feed_forward, norms):
+    return u + norms[2](feed_forward(norms[1](u)))
+
+
+def third_norm_twice(u, feed_forward, norms):
+    return u + norms[2](feed_forward(norms[2](u)))
+
+
 def pre_with_last_norm_first(x, attention, feed_forward, norms):
     u = x + attention(norms[1](x))
     return u + feed_forward(norms[0](u))
@@ -701,6 +709,11 @@ def peri_with_one_name(x, attention, feed_forward, norms):
 def deep_reading_a_scaled_stream_at_last(x, attention, feed_forward, norms, alpha):
     u = norms[0](alpha * x + attention(x))
     return norms[1](alpha * u + feed_forward(alpha * u))
+
+
+def deep_with_a_bracket_at_last(x, attention, feed_forward, norms, alpha):
+    u = norms[0](alpha * x + attention(x))
+    return norms[1](alpha * (u + feed_forward(u)))
 
 
 def deep_without_the_last_norm(x, attention, feed_forward, norms, alpha):
@@ -1120,6 +1133,10 @@ def from_the_other(alpha, beta):
 
 
 CONSTANTS = [
+    (
+        constants(lambda n: ((3 * n) ** 0.25, (12 * n) ** -0.25), encoder, decoder),
+        "three_sublayers_alone",
+    ),
     (from_the_other(4, 1), "alpha_from_the_numbers_of_beta"),
     (from_the_other(4, 1 / 4), "two_and_eight_exchanged"),
     (
@@ -1363,6 +1380,7 @@ INITS = [
         "two_forgotten",
     ),
     (gains("v out up"), "gain_forgotten_on_down"),
+    (gains("v"), "gain_on_v_alone"),
     (gains("out up down"), "gain_forgotten_on_v"),
     (gains("up down"), "gain_forgotten_on_attention"),
 ]
@@ -1372,6 +1390,14 @@ INITS = [
 @pytest.mark.parametrize(("answer", "name"), INITS)
 def test_wrong_first_weights_are_named_whatever_the_numbers_drawn(answer, name, seed):
     assert [mistake.name for mistake in judged(answer, "init", seed).mistakes] == [name]
+
+
+def test_weights_are_drawn_to_be_learnt():
+    def fixed(linear, gain):
+        xavier(linear, gain)
+        linear.weight = nn.Parameter(linear.weight.detach(), requires_grad=False)
+
+    assert not judged(drawn(fixed), "init").passed
 
 
 # --- Wrong answers: QK-norm and gradients -----------------------------------------------------
@@ -1611,6 +1637,7 @@ WRONG = [
     ("post", post_reading_the_sum, "sum_read_before_its_norm"),
     ("post", post_with_last_norm_first, "norms_exchanged"),
     ("deep", deep_reading_a_scaled_stream_at_last, "scaled_stream_read_in_second"),
+    ("deep", deep_with_a_bracket_at_last, "alpha_on_both"),
     ("deep", deep_without_the_last_norm, "norm_forgotten_in_second"),
     ("deep", deep_with_a_smaller_branch, "branch_divided"),
     ("deep", deep_with_a_smaller_stream, "stream_divided"),
@@ -1624,6 +1651,8 @@ WRONG = [
     ("peri", peri_ending(without_outer_norm), "pre_in_second"),
     ("peri", peri_ending(without_inner_norm), "output_in_second"),
     ("peri", peri_ending(inside_out), "inner_and_outer_exchanged_in_second"),
+    ("peri", peri_ending(one_norm_too_early), "one_norm_twice"),
+    ("peri", peri_ending(third_norm_twice), "one_norm_twice"),
     ("peri", peri_with_one_name, "normalised_stream_kept"),
     ("model", OutputForgotten, "output_forgotten"),
     ("model", AddedInPlace, "added_in_place"),

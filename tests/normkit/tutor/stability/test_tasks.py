@@ -614,8 +614,43 @@ def centred_in_place(x):
     return (x * x).mean(axis=0)
 
 
+def mean_dropped(x):
+    n, mean, m2 = 0, 0.0, 0.0
+    for value in x:
+        n += 1
+        new = mean + (value - mean) / n
+        m2 = m2 + (value - mean) * (value - new)
+    return n, mean, m2
+
+
+def never_divided_by_0(a, b):
+    n = max(a.n + b.n, 1)
+    return n, right_mean(a, b, n), right_m2(a, b, n)
+
+
+def starting_with_a_view(x):
+    n, mean, m2 = 1, x[0], 0 * x[0]
+    for value in x[1:]:
+        n += 1
+        before = value - mean
+        mean += before / n
+        m2 = m2 + before * (value - mean)
+    return n, mean, m2
+
+
+def into_the_first(a, b):
+    n, mean, m2 = a
+    if n + b.n == 0:
+        return a
+    delta, n = b.mean - mean, n + b.n
+    mean += delta * b.n / n
+    m2 += b.m2 + delta**2 * a.n * b.n / n
+    return n, mean, m2
+
+
 WRONG = {
     "stability/two_pass": {
+        "sum_subtracted": lambda x: ((x - x.sum(axis=0)) ** 2).mean(axis=0),
         "one_pass": lambda x: np.mean(x * x, axis=0) - np.square(np.mean(x, axis=0)),
         "one_pass_clipped": lambda x: np.clip(
             np.einsum("n...,n...->...", x, x) / len(x) - x.mean(axis=0) ** 2, 0, None
@@ -676,6 +711,23 @@ WRONG = {
         ),
     },
     "stability/welford": {
+        "mean_alone_over_n": online(
+            lambda n, m, m2, v: (
+                n + 1,
+                m + v - m / (n + 1),
+                m2 + (v - m) * (m / (n + 1) - m),
+            )
+        ),
+        "step_for_mean": online(
+            lambda n, m, m2, v: (
+                n + 1,
+                (v - m) / (n + 1),
+                m2 + (v - m) * (v - (v - m) / (n + 1)),
+            )
+        ),
+        "mean_not_kept": mean_dropped,
+        "first_value_changed": starting_with_a_view,
+        "along_another_axis": lambda x: streaming(x.T),
         "new_mean_twice": online(mean_first),
         "old_mean_twice": online(
             lambda n, mean, m2, v: (n + 1, mean + (v - mean) / (n + 1), m2 + (v - mean) ** 2)
@@ -732,6 +784,14 @@ WRONG = {
         ),
     },
     "stability/merge": {
+        "all_of_delta": merging(lambda a, b, n: a.mean + (b.mean - a.mean), right_m2),
+        "delta_times_n_b": merging(lambda a, b, n: a.mean + (b.mean - a.mean) * b.n, right_m2),
+        "one_m2_left_out": merging(
+            right_mean, lambda a, b, n: a.m2 + (b.mean - a.mean) ** 2 * a.n * b.n / n
+        ),
+        "chunk_changed": into_the_first,
+        "count_of_one_for_empty_chunks": never_divided_by_0,
+        "n_at_the_end": lambda a, b: [merged_with_weights(a, b)[i] for i in (1, 2, 0)],
         "means_averaged": merging(
             lambda a, b, n: (a.mean + b.mean) / 2,
             lambda a, b, n: a.m2 + b.m2 + (a.mean - b.mean) ** 2 * a.n * b.n / n,
@@ -935,6 +995,26 @@ def meant(x, mean):
 
 
 OTHERWISE = [
+    (
+        "stability/merge",
+        "n_at_the_end",
+        lambda a, b: [unpacked(a, b)[i] for i in (1, 2, 0)] if a.n + b.n else a,
+    ),
+    *(
+        (
+            "stability/limit",
+            "limit_below_10",
+            searching(
+                lambda found, x, _, limit=limit: not abs(found / variance_of(x) - 1) <= limit
+            ),
+        )
+        for limit in (0.05, 0.01, 0.001)
+    ),
+    (
+        "stability/limit",
+        "divided_by_the_found",
+        searching(lambda found, x, _: not np.isclose(variance_of(x), found, rtol=0.1)),
+    ),
     *(
         ("stability/half", "float32_after_the_mean", answer)
         for answer in (
@@ -1046,7 +1126,12 @@ def test_a_mistake_written_otherwise_is_named(task, name, answer):
 
 
 @pytest.mark.parametrize(
-    "failed", [lambda found, x, _: found != np.var(x), lambda found, x, _: found == 0]
+    "failed",
+    [
+        lambda found, x, _: found != np.var(x),
+        lambda found, x, _: found == 0,
+        lambda found, x, _: not abs(found / variance_of(x) - 1) <= 0.5,
+    ],
 )
 def test_what_is_not_known_is_not_named(failed):
     assert not named(searching(failed), "stability/limit")
@@ -1070,6 +1155,18 @@ def test_the_last_success_is_named_whatever_comes_before_the_first():
         return last_success(variance, numbers, offsets, good=-1)
 
     assert named(answer, "stability/limit") == ["last_success"]
+
+
+def test_what_is_changed_in_place_is_in_no_other_order():
+    def answer(a, b):
+        n, mean, m2 = merged_with_weights(a, b)
+        delta = b.mean
+        delta -= a.mean
+        return n, mean, m2
+
+    verdict = judged(answer, "stability/merge")
+    assert not verdict.order and not verdict.mistakes
+    assert "Changed in place: b." in verdict.explain() and "another order" not in verdict.explain()
 
 
 def test_two_mistakes_by_hand_are_both_named():
