@@ -163,6 +163,7 @@ def in_place(x, gamma, beta, eps=1e-5):
         (lambda *a: RIGHT(*a).tolist(), "type"),
         (lambda *a: torch.tensor(RIGHT(*a)), "type"),
         (lambda *a: RIGHT(*a)[..., :1], "shape"),
+        (lambda *a: RIGHT(*a).T, "axes"),
         (lambda *a: RIGHT(*a).astype(np.float32), "dtype"),
         (lambda *a: RIGHT(*a).astype(float), "dtype"),
         (lambda *a: RIGHT(*a) * np.nan, "nan"),
@@ -211,6 +212,16 @@ def test_right_results_in_another_order_are_told_as_such(order):
     assert tuple(verdict.order.values()) == tuple(names[i] for i in order)
     assert f"{', '.join(verdict.order.values())}." in " ".join(verdict.explain().split())
     assert not verdict.mistakes and not verdict.right
+
+
+def test_right_results_in_the_right_order_are_no_other_order():
+    def answer(dy, *given, **named):
+        right = RIGHT_BACKWARD(dy, *given, **named)
+        dy *= 2
+        return right
+
+    verdict = judged(answer, "layer_norm/backward")
+    assert not verdict.order and "Changed in place: dy." in verdict.explain()
 
 
 def test_one_search_is_not_looked_at_input_by_input():
