@@ -316,8 +316,8 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
     fine = tuple(n for n in case.names if case.only([n]).first_difference() is None)
     missing = tuple(n for n in case.names if _is_none(n, case))
     verdict = replace(verdict, right=fine, missing=missing)
-    if missing and any(result.error for result in case.seen):  # what comes of nothing
-        return replace(verdict, difference=Difference("missing", case.probes[0]))
+    if missing and any(result.error for result in case.seen):
+        return _broken(verdict, case)
     order = _order(case)
     if trial := _explaining(case, several=not order):
         return _told(replace(verdict, right=(), missing=()), trial, case)
@@ -340,6 +340,15 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
     if changed := _changed(case):  # whatever else is wrong may come of that
         return replace(verdict, changed=changed if verdict.first.what != "modified" else ())
     return _each_alone(verdict, case) if several else verdict
+
+
+def _broken(verdict: Verdict, case: Case) -> Verdict:
+    """With the first exception of a student's line; without one, if they all come of a None."""
+    for probe, seen in zip(case.probes, case.seen, strict=True):
+        if seen.line and not seen.tested and "NoneType" not in seen.error:
+            raised = Difference("error", probe, came=seen.error)
+            return replace(verdict, difference=raised, seen=seen)
+    return replace(verdict, difference=Difference("missing", case.probes[0]))
 
 
 def _order(case: Case) -> dict[str, str]:
@@ -589,7 +598,7 @@ def _array_difference(
     if expected.dtype.kind != "f":
         return "" if distance(came, expected) == 0 else "values"
     if came.shape != expected.shape:
-        return "shape"
+        return "axes" if _transposed(came, expected, probe.tolerance) else "shape"
     if came.dtype != expected.dtype and not (free and came.dtype.kind == "f"):
         return "dtype"
     if distance(came, expected) <= probe.tolerance:
@@ -599,6 +608,14 @@ def _array_difference(
     if rows and first_row(came, expected, probe.tolerance) is not None:
         return "statistics"
     return "values"
+
+
+def _transposed(came: np.ndarray, expected: np.ndarray, tolerance: float) -> bool:
+    """Whether the numbers are right, but the axes stand in another order."""
+    if came.ndim != expected.ndim:
+        return False
+    orders = itertools.permutations(range(came.ndim))
+    return any(distance(came.transpose(axes), expected) <= tolerance for axes in orders)
 
 
 def first_row(came: np.ndarray, expected: np.ndarray, tolerance: float) -> tuple[int, ...] | None:

@@ -192,9 +192,10 @@ def _shown(found: Difference) -> tuple[str, str, str]:
     match found.what:
         case "nan" | "statistics" | "values":
             return compared(found.name, came, found.expected)
-        case "shape" | "dtype":
-            name = f"{found.name}.{found.what}"
-            return name, str(getattr(came, found.what)), str(getattr(found.expected, found.what))
+        case "axes" | "dtype" | "shape":
+            fact = "dtype" if found.what == "dtype" else "shape"
+            right = getattr(found.expected, fact)
+            return f"{found.name}.{fact}", str(getattr(came, fact)), str(right)
         case "error":
             return "", came.split(":")[0], ""
         case "modified":

@@ -55,7 +55,7 @@ def _is_array(value: Any) -> bool:
 
 def _place(found: Difference) -> tuple[int, ...]:
     """Where the result first differs, its last axis aside."""
-    if found.what == "shape" or np.ndim(found.expected) < 2:
+    if found.what in ("axes", "shape") or np.ndim(found.expected) < 2:
         return ()
     gap = np.where(np.isfinite(found.came), np.abs(found.came - found.expected), np.inf)
     wrong = np.argwhere(gap > found.probe.tolerance)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from normkit.messages import N_, book, columns, translator
-from normkit.tutor.judging import SMALL, Verdict, first_row
+from normkit.tutor.judging import SMALL, Difference, Verdict, distance, first_row
 from normkit.tutor.states import NEITHER
 from normkit.tutor.steps import steps
 from normkit.tutor.troubles import meaning
@@ -21,6 +21,10 @@ MODIFIED = N_("Changed in place: {name}. The caller still needs the old values: 
 SENTENCES = {
     "type": N_("The type of {name} is {came} instead of {expected}."),
     "results": N_("Returned: {came}. Expected: {expected}."),
+    "axes": N_(
+        "The numbers of {name} are right, but its axes stand in another order: its shape is {came} "
+        "instead of {expected}."
+    ),
     "shape": N_("The shape of {name} is {came} instead of {expected}."),
     "dtype": N_("The dtype of {name} is {came} instead of {expected}."),
     "nan": N_("There are infinite values or nan in {name}."),
@@ -42,7 +46,14 @@ UNKNOWN = N_(
     "This is like no mistake that the course knows. Redo a small example by hand and print each of "
     "your steps: where do they part?"
 )
+NEARLY = N_(
+    "{name} is nearly right: perhaps it is rounded too far, or a number on the way there is."
+)
 NO_RETURN = N_("A function without return gives None.")
+WIDENED = N_(
+    "One array of float64 makes float64 of all that is computed with it: np.zeros(shape) and "
+    "np.array([0.5]) make such arrays, unless they are given a dtype."
+)
 RAISED = N_("An exception was raised: {came}")
 RAISED_IN = N_("This line raises {came}")
 RAISED_BY = N_("What is called in this line, not the line itself, raises {came}")
@@ -127,8 +138,15 @@ def _advice(verdict: Verdict, _: Translate) -> list[str]:
         messages = [f"{i}. {message}" for i, message in enumerate(messages, 1)]
         messages.insert(0, _("Together, these mistakes explain all results:"))
     if not messages and found.what in NUMBERS:
-        messages = [_(UNKNOWN)]
+        unknown = NEARLY if _is_nearly_right(found) else UNKNOWN
+        messages = [_(unknown).format(name=found.name)]
     return [line for message in messages for line in _wrap(message)]
+
+
+def _is_nearly_right(found: Difference) -> bool:
+    """Whether a number that was computed by hand, from no input, differs by little too much."""
+    by_hand = not found.probe.inputs and found.expected.size == 1
+    return by_hand and distance(found.came, found.expected) <= 10 * found.probe.tolerance
 
 
 def _advice_alone(verdict: Verdict, _: Translate) -> list[str]:
@@ -183,8 +201,9 @@ def _told(verdict: Verdict, _: Translate) -> list[str]:
     """A sentence about the difference, unless two arrays say the same."""
     found = verdict.first
     facts = {"name": _(found.name), "came": found.came, "expected": found.expected}
-    if found.what in ("shape", "dtype"):
-        facts |= {key: getattr(facts[key], found.what) for key in ("came", "expected")}
+    if found.what in ("axes", "dtype", "shape"):
+        fact = "dtype" if found.what == "dtype" else "shape"
+        facts |= {key: getattr(facts[key], fact) for key in ("came", "expected")}
     if found.what == "results":
         facts |= _parted(found.came, found.expected, _)
     told = found.what in SENTENCES and not verdict.mistakes  # whose messages say it
@@ -194,13 +213,16 @@ def _told(verdict: Verdict, _: Translate) -> list[str]:
         told &= any(facts[name] != facts[f"right_{name}"] for name in ("mean", "var"))
     text = _(SENTENCES[found.what]).format(**facts) if told else ""
     nothing = found.what == "results" and "NoneType" in found.came.values()
-    return [line for part in (text, _(NO_RETURN) * nothing) if part for line in _wrap(part)]
+    nothing |= found.what == "type" and found.came == "NoneType" and told
+    widened = told and found.what == "dtype" and facts["came"] == "float64"
+    said = (text, _(NO_RETURN) * nothing, _(WIDENED) * widened)
+    return [line for part in said if part for line in _wrap(part)]
 
 
 def _steps(verdict: Verdict, _: Translate) -> list[str]:
     """What the right program computes on the way, where numbers differ."""
     found = verdict.first
-    if found.what not in {*NUMBERS, "shape"} or not (done := steps(verdict.task, found)):
+    if found.what not in {*NUMBERS, "axes", "shape"} or not (done := steps(verdict.task, found)):
         return []
     width = max(map(len, done))
     shown = [f"  {name:{width}} {_show(value, 4)}" for name, value in done.items()]

@@ -114,7 +114,7 @@ def _product_probes(rng) -> list[Probe]:
     worked = {"x": np.array([[0.504, 1.27, 10], [-2.54, 0.314, 9]])}
     worked |= {"w": np.array([[1.27, 0.1234, 2]])}
     below, above = _with_outliers(rng, 4, 7, 3), _with_outliers(rng, 5, 7, 3)
-    below["x"][2, 4], below["x"][1, 2] = -40, 10
+    below["x"][2, 4], below["x"][1, 2] = -40, 15  # the threshold itself
     above["x"][1:, 3] = 25
     inputs = [
         (WORKED, worked, 6.0),
@@ -130,6 +130,7 @@ def _product_probes(rng) -> list[Probe]:
     single["x"][0, 2], single["x"][1, 1] = 22, 8
     single["x"][::2, 3], single["x"][1::2, 3] = 30, -30
     plain["x"][:, 1] /= 10  # so that its norm is small as well
+    plain["w"][0, 2] = 9
     inputs += [
         (N_("a feature that is large in one token, another in all"), single, 20.0),
         (N_("many tokens without large numbers"), plain, 6.0),

@@ -163,6 +163,7 @@ def in_place(x, gamma, beta, eps=1e-5):
         (lambda *a: RIGHT(*a).tolist(), "type"),
         (lambda *a: torch.tensor(RIGHT(*a)), "type"),
         (lambda *a: RIGHT(*a)[..., :1], "shape"),
+        (lambda *a: RIGHT(*a).T, "axes"),
         (lambda *a: RIGHT(*a).astype(np.float32), "dtype"),
         (lambda *a: RIGHT(*a).astype(float), "dtype"),
         (lambda *a: RIGHT(*a) * np.nan, "nan"),

@@ -61,6 +61,25 @@ def test_what_is_not_written_yet_hides_nothing_of_the_rest(capsys):
     assert "dbeta" in said and "expected" in said
 
 
+def test_an_exception_is_told_before_what_is_not_written_yet(capsys):
+    def answer(dy, x, gamma, eps=1e-5):
+        return None, np.einsum("d,d->d", dy, x), dy  # raises where there are more axes
+
+    diagnose(answer, "layer_norm/backward")
+    said = capsys.readouterr().out
+    assert "This line raises ValueError" in said and "None instead of a result: dx." in said
+
+
+def test_an_array_that_widens_the_result_is_told_of(capsys):
+    def answer(x, gamma, beta, eps=1e-5):
+        y = np.zeros(x.shape)
+        y[...] = RIGHT(x, gamma, beta, eps)
+        return y
+
+    diagnose(answer, "layer_norm/forward")
+    assert "float64 of all that is computed with it" in capsys.readouterr().out
+
+
 MEAN_TERM = next(m for m in mistakes_of(BACKWARD) if m.name == "mean_term_dropped")
 
 

@@ -604,7 +604,15 @@ def four_axes(x, gamma, beta, eps):
     return rows(x, gamma, beta, eps)
 
 
+def filled(x, gamma, beta, eps):
+    y = np.zeros_like(x)
+    for c in range(len(gamma)):
+        y[:, c] = gamma[c] * (x[:, c] - x[:, c].mean()) / np.sqrt(x[:, c].var() + eps) + beta[c]
+    return y
+
+
 FORWARD = [
+    (filled, ["integers_returned"]),
     (divided_by_examples, ["sums_divided_by_examples"]),
     (per_pixel, ["first_axis_only"]),
     (book, ["sequences_forgotten"]),
@@ -1402,6 +1410,24 @@ def test_a_wrong_answer_is_named(part, answer, names):
     verdict = judged(answer, part)
     assert sorted(mistake.name for mistake in verdict.mistakes) == names, verdict.explain()
     assert not verdict.passed
+
+
+def test_a_folded_layer_in_place_is_told_nothing_of_an_order():
+    def answer(weight, bias, gamma, beta, running_mean, running_var, eps):
+        a = gamma / np.sqrt(running_var + eps)
+        weight *= a[:, None]
+        return weight, beta + a * ((0 if bias is None else bias) - running_mean)
+
+    said = judged(answer, "fold").explain()
+    assert "Changed in place: weight." in said and "order" not in said
+
+
+def test_a_gradient_for_one_mode_only_is_told_as_such():
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        if training:
+            return RIGHT["backward"][0](dy, x, gamma, running_mean, running_var, training, eps)
+
+    assert "without return gives None" in judged(answer, "backward").explain()
 
 
 def test_an_exception_on_rows_is_no_mistake_in_images():

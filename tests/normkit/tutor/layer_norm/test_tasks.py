@@ -268,6 +268,10 @@ def part_along(a, xhat):
     return xhat * (a * xhat).sum(-1, keepdims=True) / (xhat * xhat).sum(-1, keepdims=True)
 
 
+def over_tokens(a):
+    return a.mean(tuple(range(a.ndim - 1)))
+
+
 BACKWARD = {
     "dx_negated": lambda dy, xhat, r, g: (
         r * (mean(dy * g) + xhat * mean(dy * g * xhat)) - r * dy * g
@@ -335,6 +339,9 @@ BACKWARD = {
     ),
     "terms_over_batch": lambda dy, xhat, r, g: (
         r * (g * dy - mean(g * dy, 0) - xhat * mean(g * dy * xhat, 0))
+    ),
+    "terms_over_batch: all tokens": lambda dy, xhat, r, g: (
+        r * (g * dy - over_tokens(g * dy) - xhat * over_tokens(g * dy * xhat))
     ),
     "divided_by_batch": lambda dy, xhat, r, g: (
         r * (g * dy - (sum_of(g * dy) + xhat * sum_of(g * dy * xhat)) / len(dy))
@@ -607,6 +614,16 @@ def test_a_wrong_variance_in_place_is_told_both():
 @pytest.mark.parametrize("name", BACKWARD)
 def test_a_wrong_backward_pass_is_named(name):
     assert named(backward(BACKWARD[name]), "layer_norm/backward") == [name.partition(":")[0]]
+
+
+def test_the_backward_pass_of_batch_normalisation_is_named():
+    def answer(dy, x, gamma, eps=1e-5):
+        n, std = len(x), np.sqrt(x.var(0) + eps)
+        xhat = (x - x.mean(0)) / std
+        dgamma, dbeta = (dy * xhat).sum(0), dy.sum(0)
+        return gamma / std / n * (n * dy - dbeta - xhat * dgamma), dgamma, dbeta
+
+    assert named(answer, "layer_norm/backward") == ["batch_axis"]
 
 
 @pytest.mark.parametrize("way", STAGED)

@@ -278,6 +278,12 @@ def qk_by_reshape(q, k, heads, gamma_q, gamma_k, eps):
     return (q * gamma_q) @ (k * gamma_k).reshape(heads, d, -1) / d**0.5
 
 
+def qk_token_by_token(q, k, heads, gamma_q, gamma_k, eps):
+    q, k = (z.reshape(len(z), heads, -1) for z in (q, k))
+    q, k = (z / np.sqrt((z**2).mean(-1, keepdims=True) + eps) for z in (q, k))
+    return (q * gamma_q) @ (k * gamma_k).transpose(0, 2, 1) / len(gamma_q) ** 0.5
+
+
 def qk_whole(q, k, heads, gamma_q, gamma_k, eps):
     q, k = (z / np.sqrt((z**2).mean(1, keepdims=True) + eps) for z in (q, k))
     d = len(gamma_q)
@@ -395,6 +401,11 @@ WRONG = {
         ),
         "all_tokens_must_be_large": lambda *a: product(*a, lambda x, t: (abs(x) > t).all(0)),
         "threshold_ignored": lambda *a: product(*a, lambda x, t: (abs(x) > 6).any(0)),
+        "threshold_included": lambda *a: product(*a, lambda x, t: abs(x).max(0) >= t),
+        "weights_counted_as_large": lambda x, w, t: product(
+            *(x, w, t), lambda x, t: np.abs(np.concatenate([x, w])).max(0) > t
+        ),
+        "tokens_for_features": lambda *a: product(*a, lambda x, t: abs(x).max(1) > t),
         "one_step_for_all_tokens": lambda *a: product(*a, of_x=None),
         "steps_along_axis_zero": lambda *a: product(*a, of_x=0, of_w=0),
         "tokens_apart": by_tokens,
@@ -457,6 +468,7 @@ WRONG = {
         "unit_vectors_not_scaled": lambda *a: qk(*a, mean=np.sum, by=lambda d: 1),
         "logits_transposed": lambda *a: qk(*a, out="hkq"),
         "heads_last": lambda *a: qk(*a, out="qkh"),
+        "heads_behind_the_tokens": qk_token_by_token,
         "gammas_forgotten": lambda q, k, h, gq, gk, eps: qk(q, k, h, 1, 1, eps),
         "gamma_shared": lambda q, k, h, gq, gk, eps: qk(q, k, h, gq, gq, eps),
         "reshaped_into_heads": lambda q, k, h, gq, gk, eps: qk(
@@ -511,6 +523,8 @@ WRONG = {
         ),
         "matrices_exchanged": lambda *a: clip(ifs)(*a)[::-1],
         "ratio_inverted": clip(lambda s, t: 1 / ifs(s, t)),
+        "largest_of_two_factors": clip(lambda s, t: np.sqrt(np.maximum(1, t / s))),
+        "other_heads_set_to_zero": clip(lambda s, t: ifs(s, t) * (s > t)),
         "size_of_the_largest": clip(lambda s, t: ifs(abs(s), t)),
         "condition_inverted": clip(lambda s, t: np.where(s <= t, np.sqrt(t / s), 1)),
     },
@@ -541,6 +555,10 @@ WRONG = {
             lambda log_z: log_z - z[range(len(z)), y] + c * log_z**2
         )(np.log(np.exp(z).sum())),
         "targets_of_all_tokens": lambda z, y, c: log_sum(z) - z[:, y] + c * log_sum(z) ** 2,
+        "rows_of_the_targets": lambda z, y, c: log_sum(z) - z[y] + c * log_sum(z) ** 2,
+        "largest_as_a_column": lambda z, y, c: (
+            lambda log_z: log_z - z[range(len(z)), y] + c * log_z**2
+        )(z.max(-1, keepdims=True) + np.log(shifted_sum(z))),
         "softmax_before": lambda z, y, c: loss(lambda c, log_z: c * log_z**2)(
             soft(z - z.max(-1, keepdims=True)), y, c
         ),
@@ -603,6 +621,13 @@ GUESSES = [
     ({"gradient": 0.333}, ["gradient_only_divided"]),
     ({"gradient": 0.108}, ["gradient_not_divided"]),
     ({"step": 0.134, "integer": 8}, ["integer_rounded_up", "step_before_the_norm"]),
+    ({"gradient": -2.34}, ["gradient_of_the_input"]),
+    ({"gradient": -10.4}, ["gradient_without_the_width"]),
+    ({"integer": 0}, ["integer_of_the_output"]),
+    (
+        {"others": 0.3, "gradient": 0.04, "step": 0.04},
+        ["gradient_rounded_too_far", "others_rounded_too_far", "step_rounded_too_far"],
+    ),
     ({"others": 0.0556, "large": 0.944}, ["length_for_rms"]),
     ({"others": 0.692, "large": 11.8}, ["mean_for_rms"]),
 ]
@@ -611,6 +636,12 @@ GUESSES = [
 @pytest.mark.parametrize(("guess", "names"), GUESSES)
 def test_a_wrong_prediction_is_named(guess, names):
     assert named(RIGHT | guess, "predict") == names
+
+
+@pytest.mark.parametrize("guess", [{"others": 0.33}, {"large": 5.7}, {"step": 0.045}])
+def test_a_number_that_is_nearly_right_is_perhaps_rounded_too_far(guess):
+    said = judged(RIGHT | guess, "predict").explain()
+    assert "nearly right" in said and "like no mistake" not in said
 
 
 @pytest.mark.parametrize("answer", [None, {"large": 3}, [1, 2]])
