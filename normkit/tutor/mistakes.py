@@ -267,8 +267,12 @@ def _record(entry: list[str], where: str, program: str, found: defaultdict) -> N
         " ".join(line[1:].strip() for line in entry[1:] if line[0] == mark) for mark in " ~"
     )
     other, _, short = name.rpartition("/")
-    above = (m for m in (catalogue(other) if other else found)[""] if m.name == short)
-    known = [m for m in above if other or not said or m.where == where]
+    above = catalogue(other) if other else found
+    known = [mistake for mistake in above[""] if mistake.name == short]
+    if said and (other or (known and known[0].where != where)):
+        raise SyntaxError(
+            f"{where}: {name} has a message in an entry above; this needs its own name"
+        )
     if said and not known:
         known = [Mistake(name, home, where, label, said, met)]
         found[""] += known

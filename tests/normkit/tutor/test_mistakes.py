@@ -233,6 +233,10 @@ def goes_on(changed, source, mistake, task):
     [
         ("--- f\n\n@@ name\n what\n! line", r"f/mistakes.diff:5: must begin with"),
         ("--- f\n\n@@ name\n+ x = 1", r"f/mistakes.diff:3: name has no message"),
+        (
+            "--- f\n\n@@ name\n One.\n+ x = 1\n\n--- g\n\n@@ name\n Other.\n+ x = 2",
+            r"f/mistakes.diff:9: name has a message in an entry above",
+        ),
     ],
 )
 def test_a_line_that_says_nothing_is_an_error(text, error):
