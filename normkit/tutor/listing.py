@@ -21,6 +21,8 @@ BETWEEN = "\u00a0· "  # links: no line begins with the dot
 WILD = N_("in the wild")
 READ = N_("{doc}`The page of mistakes <mistakes>` says how to read an entry.")
 SHARED = N_("These programs can also carry mistakes whose entries are on other pages:")
+MOVED = {"mistakes_find_the_bug": "mistakes_tests_of_one_program"}  # entries that stood there
+OTHERS = N_("Mistakes that belong to the test of one program:")
 LATER = {"conditional", "outliers"}  # made when there were several pages
 FORMER = {  # entries that are now a part of another, by the labels that they had
     "layer_norm/gradients_averaged": ("dyt-mistake-gradients-averaged",),
@@ -102,7 +104,13 @@ def listing(page: str) -> str:
     for program in programs:
         if entries := [mistake for mistake in known[page] if _program(mistake) == program]:
             parts += [f"## `{program.rpartition('/')[2]}`", *map(entry, entries)]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *_moved(known.get(MOVED.get(page, ""), []))])
+
+
+def _moved(mistakes: list[Mistake]) -> list[str]:
+    """Links to entries that stood on a page before, where their former addresses lead to."""
+    links = (f'<span id="{anchor(mistake)}">{_link(mistake)}</span>' for mistake in mistakes)
+    return [OTHERS, BETWEEN.join(links)] if mistakes else []
 
 
 def _shared(programs: list[str]) -> list[str]:

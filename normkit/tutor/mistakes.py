@@ -56,9 +56,9 @@ class Mistake:
 
     @property
     def listed(self) -> str:
-        """The page of mistakes that shows it."""
-        of = next(iter(self.ways)).rpartition("/")[2]
-        return next(page for page, programs in _home(self.home).PAGES.items() if of in programs)
+        """The page of mistakes that shows it; for programs of other assignments, the first."""
+        of, pages = next(iter(self.ways)).rpartition("/")[2], _home(self.home).PAGES
+        return next((page for page, programs in pages.items() if of in programs), next(iter(pages)))
 
     def number_of_ways(self, program: str) -> int:
         """How many ways there are to write it in a program and in what that calls."""

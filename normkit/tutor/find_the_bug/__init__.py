@@ -1,10 +1,10 @@
 """Finding bugs: programs to mend, names for their faults, tests for them."""
 
 PREFIX = "test"  # begins the labels of its mistakes
-EXPLAINED = "mistakes_find_the_bug"  # the page that holds these labels
 PAGES = {  # the pages of mistakes, and the programs whose entries they show
-    "mistakes_find_the_bug": (
-        *("fault_names", "program_test", "test_layer_norm", "test_batch_norm", "test_rms_norm"),
+    "mistakes_find_the_bug": ("fault_names", "program_test"),
+    "mistakes_tests_of_one_program": (
+        *("test_layer_norm", "test_batch_norm", "test_rms_norm"),
         *("test_running_batch_norm", "test_group_norm", "test_batch_norm_layer"),
         *("test_layer_norm_layer", "test_post_block", "test_fold_affine"),
         "test_deepnorm_constants",
