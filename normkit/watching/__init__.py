@@ -1,9 +1,10 @@
 """Watch the normalisation layers of a model while it is trained."""
 
 import json
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf, isfinite, sqrt
+from operator import is_
 from time import monotonic
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -31,6 +32,7 @@ from normkit.watching.reading import (
     Group,
     Key,
     Measured,
+    Passed,
     alike,
     by_key,
     norm,
@@ -41,7 +43,6 @@ from normkit.watching.reading import (
 from normkit.watching.signs import Note, Ruins, Silence, Stop, first_broken, notes
 
 FEW = 10  # discarded backward passes that a GradScaler may need to find its scale
-PENDING = 100_000  # measurements that wait at most; so many if no backward pass ever comes
 WEIGHTS = 10  # γ changes slowly: it is measured in one step of so many
 ROWS = {"scale": SCALE, "gradient": GRADIENT, "weight": WEIGHT}
 
@@ -114,8 +115,8 @@ class _Hook:
     It does nothing that waits for the device, or that torch.compile cannot trace.
     """
 
-    def __init__(self, watch: "Watch", key: Key, place: Place) -> None:
-        self.watch, self.key, self.place, self.leaves = watch, key, place, place.leaves
+    def __init__(self, watch: "Watch", index: int, place: Place) -> None:
+        self.watch, self.index, self.place, self.leaves = watch, index, place, place.leaves
 
     def __call__(self, _module: nn.Module, args: tuple[Any, ...], last: Any) -> None:
         """Keep the norm, on its device. last: keyword arguments, or what leaves."""
@@ -129,7 +130,7 @@ class _Hook:
         if watch.on and isinstance(x, Tensor) and x.is_floating_point():
             place.dtype = x.dtype
             x = x.detach() if place.norm else torch.nan_to_num(x.detach(), 0.0, 0.0, 0.0)
-            watch.pending.append((self.key, norm(x), x.numel()))
+            watch.passed.add(self.index, x)
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         return _no_hook, ()
@@ -163,9 +164,13 @@ class Watch:
         self._order: Sequence[int] = ()  # the places as they were called last
         self.on = True  # whether this step is measured
         self.fresh = False  # whether a forward pass came since the last step
-        self.pending = deque[Measured](maxlen=PENDING)  # of forward passes, still on the device
+        self.passed = Passed(len(self.places))  # since the last reading
         self._backward = list[Tensor]()  # one gradient for each backward pass
-        self._state, self._alike = list[Any](), list[Alike]()  # the γ of each shape
+        self._named = [
+            (place.module._parameters, place.name) for place in self.places if place.name
+        ]
+        self._gammas: list[Any] = [None] * len(self._named)
+        self._learn, self._alike = list[bool](), list[Alike]()  # which do; the γ of each shape
         self._ours: WeakKeyDictionary[Optimizer, bool] = WeakKeyDictionary()
         self._handles = list[Any]()
         self._told = monotonic()
@@ -189,11 +194,11 @@ class Watch:
         self._handles.clear()
         if kind is None:
             self._read(update=False)
-        self.pending.clear()
+        self.passed.clear()
         self._backward.clear()
 
     def _follow(self, index: int, place: Place) -> Any:
-        hook = _Hook(self, ("scale", index, ""), place)
+        hook = _Hook(self, index, place)
         if place.leaves:
             return place.module.register_forward_hook(hook)
         return place.module.register_forward_pre_hook(hook, with_kwargs=True)
@@ -231,7 +236,7 @@ class Watch:
 
     def step(self) -> None:
         """End a step: for a model that no optimiser of `torch.optim` updates, after each update."""
-        if self.pending:
+        if self.passed:
             self._read(update=True)
         self.steps += 1
         self.fresh = False
@@ -247,12 +252,11 @@ class Watch:
     def _read(self, update: bool, optimizer: Optimizer | None = None) -> None:
         """Bring all that was measured here, keep it, and raise at the first that is not finite."""
         backward = self._backward if update else self._backward[:-1]
-        passes = [(("backward", n, ""), value, 1) for n, value in enumerate(backward)]
+        passes = [(number, value, 1) for number, value in enumerate(backward)]
         measured = [*norms(self._statistics(), inf), *(self._gradients() if update else ())]
-        self._order = tuple(dict.fromkeys(key[1] for key, *_ in self.pending)) or self._order
-        groups = [*scalars(self.pending), *scalars(passes), *measured]
+        self._order = self.passed.order() or self._order
+        groups = [*self.passed.taken("scale"), *scalars("backward", passes), *measured]
         read(groups)
-        self.pending.clear()
         del self._backward[: len(passes)]
         lost = sum(int((~np.isfinite(g.values)).sum()) for g in groups if g.what == "backward")
         groups = [group for group in groups if group.what != "backward"]
@@ -265,13 +269,16 @@ class Watch:
 
     def _gradients(self) -> Iterator[Group]:
         """The gradient of each γ, and now and then γ itself."""
-        gammas = [(i, g) for i, place in enumerate(self.places) if (g := place.gamma) is not None]
-        state = [(id(gamma), gamma.dtype) for _, gamma in gammas]
-        if state != self._state:  # they were exchanged, frozen, or converted
-            self._state, self._alike = state, alike(gammas)
+        often = self.steps // self.every % WEIGHTS == 0
+        gammas = [parameters.get(name) for parameters, name in self._named]
+        learn = [gamma is not None and gamma.requires_grad for gamma in gammas]
+        if often or learn != self._learn or not all(map(is_, gammas, self._gammas)):
+            self._gammas, self._learn = gammas, learn
+            every = enumerate(place.gamma for place in self.places)
+            self._alike = alike((i, gamma) for i, gamma in every if gamma is not None)
         for group in self._alike:
             yield group.norms("gradient")
-            if self.steps // self.every % WEIGHTS == 0:
+            if often:
                 yield group.norms("weight")
 
     def _statistics(self) -> Iterator[Measured]:
@@ -300,7 +307,6 @@ class Watch:
         self.stopped = stop = first_broken(self.model, self.places, self._order, found, step)
         self.log.add(step, self._row)
         self._row = self.log.empty()
-        self.pending.clear()
         message = telling.why(self, stop, in_time)
         raise NotFinite(message, stop.step, stop.path, stop.direction)
 

@@ -1,7 +1,7 @@
 """From the device to numbers: the norms of many tensors in few calls, one transfer for all."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 Key = tuple[str, int, str]  # what was measured, at which place, of which buffer
-Measured = tuple[Key, Tensor, int]  # a tensor, or its norm, and of how many values it is the RMS
+Measured = tuple[Key, Tensor, int]  # a tensor, and of how many values its norm is to be the RMS
+Norm = tuple[int, Tensor, int]  # a place, the norm of a tensor there, of how many values
 HALF = (torch.float16, torch.bfloat16)
+PENDING = 100_000  # norms that wait at most; so many if no backward pass ever comes
 
 
 @dataclass(eq=False)
@@ -22,13 +24,15 @@ class Group:
     what: str
     name: str
     places: list[int]
-    sizes: list[int]
+    sizes: Sequence[int]
     norms: Tensor
     values: np.ndarray[Any, np.dtype[np.float64]]
 
 
 def norm(x: Tensor, order: float = 2) -> Tensor:
     """The norm of x, on its device, without overflow in half precision."""
+    if x.dtype is torch.float32 and order == 2:
+        return torch.linalg.vector_norm(x)  # which is asked for most: no argument to read
     return torch.linalg.vector_norm(x, order, dtype=torch.float32 if x.dtype in HALF else None)
 
 
@@ -52,12 +56,73 @@ def _each(tensors: list[Tensor], order: float = 2) -> Tensor:
     return torch.linalg.vector_norm(stacked, order, dim=1)
 
 
-def scalars(measured: Iterable[Measured]) -> list[Group]:
-    """Norms of one kind that are known, together."""
-    devices = defaultdict[object, list[Measured]](list)
-    for one in measured:
-        devices[one[1].device].append(one)
-    return [_group(of, torch.stack([norm for _, norm, _ in of])) for of in devices.values()]
+def scalars(what: str, known: Collection[Norm]) -> list[Group]:
+    """Norms that are known, those on one device together."""
+    if not known:
+        return []
+    places, values, sizes = zip(*known, strict=True)
+    if len(devices := {value.device for value in values}) == 1:
+        return [Group(what, "", [*places], sizes, torch.stack(values), np.empty(0))]
+    parts = ([one for one in known if one[1].device == device] for device in devices)
+    return [group for part in parts for group in scalars(what, part)]
+
+
+class Row:
+    """A number for each place, of one dtype on one device; and which places have theirs."""
+
+    def __init__(self, count: int, x: Tensor) -> None:
+        wide = torch.float32 if x.dtype in HALF else x.dtype
+        self.values = torch.zeros(count, dtype=wide, device=x.device)
+        self.slots, self.places = self.values.unbind(), list[int]()
+
+
+class Passed:
+    """The norms of what passed each place since they were read, on its device.
+
+    The first of a place goes where that of the last step was: small tensors that stay until the
+    update, scattered among the activations, make the step slower than measuring them does.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.every = list(range(count))
+        self.rows = dict[object, Row]()
+        self.sizes = dict[int, int]()  # of the first at each place, in the order of the calls
+        self.more = deque[Norm](maxlen=PENDING)
+
+    def add(self, place: int, x: Tensor) -> None:
+        if place in self.sizes or type(x) is not Tensor or torch.compiler.is_compiling():
+            self.more.append((place, norm(x), x.numel()))
+            return
+        if (row := self.rows.get(key := (x.device, x.dtype))) is None:
+            row = self.rows[key] = Row(len(self.every), x)
+        torch.linalg.vector_norm(x, dtype=row.values.dtype, out=row.slots[place])
+        row.places.append(place)
+        self.sizes[place] = x.numel()
+
+    def __bool__(self) -> bool:
+        return bool(self.sizes or self.more)
+
+    def order(self) -> tuple[int, ...]:
+        """The places in the order in which they were called."""
+        return (*dict.fromkeys([*self.sizes, *(place for place, *_ in self.more)]),)
+
+    def taken(self, what: str) -> list[Group]:
+        """All norms, which then are here no more."""
+        groups = [self._group(what, row) for row in self.rows.values() if row.places]
+        groups += scalars(what, self.more)
+        self.clear()
+        return groups
+
+    def _group(self, what: str, row: Row) -> Group:
+        values = row.values if row.places == self.every else row.values[row.places]
+        sizes = [self.sizes[place] for place in row.places]
+        return Group(what, "", row.places, sizes, values, np.empty(0))
+
+    def clear(self) -> None:
+        for row in self.rows.values():
+            row.places = []
+        self.sizes.clear()
+        self.more.clear()
 
 
 class Alike:
@@ -65,7 +130,7 @@ class Alike:
 
     def __init__(self, places: list[int], parameters: list[Tensor]) -> None:
         self.places, self.parameters = places, parameters
-        self.sizes = [parameters[0].numel()] * len(places)
+        self.sizes = (parameters[0].numel(),) * len(places)
 
     @torch.no_grad()
     def norms(self, what: str) -> Group:

@@ -534,7 +534,7 @@ def test_copies_made_inside_are_not_measured(tmp_path):
         loaded = torch.load(tmp_path / "model.pt", weights_only=False)
         for other in (copy.deepcopy(model), loaded):
             run(torch.enable_grad(), other, 5)
-    assert seen.steps == 2 and not seen.pending
+    assert seen.steps == 2 and not seen.passed
 
 
 def test_a_history_is_bounded_and_keeps_the_greatest():
