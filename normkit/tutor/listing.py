@@ -109,7 +109,7 @@ def listing(page: str) -> str:
 
 def _moved(mistakes: list[Mistake]) -> list[str]:
     """Links to entries that stood on a page before, where their former addresses lead to."""
-    links = (f'<span id="{anchor(mistake)}">{_link(mistake)}</span>' for mistake in mistakes)
+    links = (f'<span class="entry" id="{anchor(m)}">{_link(m)}</span>' for m in mistakes)
     return [OTHERS, BETWEEN.join(links)] if mistakes else []
 
 

@@ -30,8 +30,9 @@ const REWRITES = [
   [/(<a) class="reference internal" (href="mistakes_\w+\.html#[^"]*"><code>)/g, "$1 $2"], // a thousand on a page
   [/(<label) aria-controls="[^"]*"/g, "$1"],
 ];
-// mistakes.css shows the names in the index as code
-const NAMES = [/(<a href="mistakes_\w+\.html#[^"]*">)<code>([^<]*)<\/code>/g, "$1$2"];
+// mistakes.css shows the names in the index as code; an entry that is a link alone is one element
+const NAMES = [/(?:<span( class="entry" id="[^"]*")>)?<a (href="mistakes_\w+\.html#[^"]*">)<code>([^<]*)<\/code><\/a>(<\/span>)?/g,
+  (_, entry = "", link, name, end = "") => `<a${entry} ${link}${name}</a>${entry ? "" : end}`];
 
 export function lean(html) {
   const rewrites = html.includes('class="mistake-filter"') ? [...REWRITES, NAMES] : REWRITES;

@@ -16,7 +16,7 @@ document.querySelectorAll(".languages a").forEach((link) => {
 // An address of the time when all mistakes were on one page: it goes on to the entry.
 const meant = () => document.getElementById(decodeURIComponent(location.hash.slice(1)));
 const entry = meant()?.closest(".entry");
-if (entry) location.replace(entry.querySelector("a").href);
+if (entry) location.replace(entry.href ?? entry.querySelector("a").href);
 
 // An address leads into the fold that holds what is meant.
 function unfold() {
