@@ -86,6 +86,7 @@ def pytest_collection_modifyitems(items):
             cases[item.path, item.originalname, mark.args[0]].append(item)
         if _shares(item):
             item.add_marker(pytest.mark.xdist_group(item.path.name))
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for (*_, size), found in cases.items():
         for item in set(found) - set(found[:: -(-len(found) // size)]):
             item.add_marker(pytest.mark.proof)

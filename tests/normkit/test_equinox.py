@@ -141,6 +141,7 @@ def test_the_defaults_are_torchs():
 # --- What JAX asks of a module ----------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @both_forms
 def test_jit_compiles_once_per_mode(name):
     traces = []
@@ -198,6 +199,7 @@ def test_no_gradient_flows_into_the_running_statistics(name):
     assert (jax.grad(of_the_state)(x) == 0).all()
 
 
+@pytest.mark.sample(1)
 @both_forms
 def test_an_ensemble_under_vmap(name):
     def make(seed):
@@ -216,6 +218,7 @@ def test_an_ensemble_under_vmap(name):
             assert_close(a[i], b)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", [(6, 3), (2, 3, 4, 5)])
 def test_an_example_at_a_time_is_the_whole_batch(shape):
     (layer, state), (single, single_state) = batch_norm(), batch_norm("batch")
@@ -281,6 +284,7 @@ class Classifier(eqx.Module):
         return many(self.last)(jnp.tanh(x))[..., 0], state
 
 
+@pytest.mark.sample(1)
 @both_forms
 def test_a_network_trains_and_infers(name):
     @eqx.filter_jit
@@ -310,6 +314,7 @@ def test_a_network_trains_and_infers(name):
 # --- Precision and bad input ------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @both_forms
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32])
 def test_the_output_has_the_dtype_of_x_and_the_statistics_keep_theirs(dtype, name):

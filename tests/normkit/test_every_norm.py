@@ -128,6 +128,7 @@ def test_the_gradients_are_what_finite_differences_find(norm):
         np.testing.assert_allclose(gradient, found, rtol=1e-6, atol=1e-7, err_msg=name)
 
 
+@pytest.mark.sample(10)
 @every_norm
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_all_libraries_agree(norm, library):
@@ -218,6 +219,7 @@ def wide(inputs):
     return {name: np.asarray(array).astype(np.float64) for name, array in inputs.items()}
 
 
+@pytest.mark.sample(15)
 @every_norm
 @pytest.mark.parametrize("library", TO)
 def test_squares_that_overflow_give_what_float64_gives(norm, library):

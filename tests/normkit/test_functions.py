@@ -30,6 +30,7 @@ def draw(shape, seed=0):
     return x, rng.normal(size=features), rng.normal(size=features), rng.normal(size=shape)
 
 
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("eps", [1e-5, 0.1])
 @pytest.mark.parametrize("shape", SHAPES)

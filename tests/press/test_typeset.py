@@ -253,6 +253,7 @@ def test_nothing_is_rebuilt_when_nothing_changed(press, capsys):
     assert capsys.readouterr().out.count("unchanged") == 3
 
 
+@pytest.mark.long
 def test_edits_failures_deletions_and_printing(tmp_path, monkeypatch):
     stage, site = tmp_path / "stage", tmp_path / "site"
     write_stage(stage, "en")
@@ -319,6 +320,7 @@ def test_the_sides_of_a_diff_are_told_in_words():
     assert tell_sides(page(sides) * 2 + other) == page(told) * 2 + other
 
 
+@pytest.mark.long
 def test_a_site_that_knows_its_address_tells_it(tmp_path, monkeypatch):
     monkeypatch.setenv("NORMKIT_BOOK", "https://example.org/course/")
     write_stage(tmp_path / "stage", "en")

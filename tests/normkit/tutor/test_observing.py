@@ -136,7 +136,7 @@ def written_in_numpy():
                 yield from ((name, program, m) for m in (None, *mistakes))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "program", "mistake"),
     list(written_in_numpy()),
@@ -164,7 +164,7 @@ def test_an_answer_in_jax_receives_float64_and_leaves_the_precision_as_it_was():
 # --- Two processes ----------------------------------------------------------------------------
 
 
-@pytest.mark.sample(30)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("name", together(TASKS))
 def test_an_observation_survives_as_bytes(name):
     task = TASKS[name]
