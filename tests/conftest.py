@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from collections import Counter, defaultdict
 from functools import cache
 from glob import glob
@@ -90,6 +91,12 @@ def pytest_collection_modifyitems(items):
     for (*_, size), found in cases.items():
         for item in set(found) - set(found[:: -(-len(found) // size)]):
             item.add_marker(pytest.mark.proof)
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """After each file, let go of what JAX has compiled for it: two gigabytes by the end."""
+    if "jax" in sys.modules and (nextitem is None or nextitem.path != item.path):
+        sys.modules["jax"].clear_caches()
 
 
 def _shares(item: pytest.Item) -> bool:

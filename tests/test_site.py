@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -29,7 +30,7 @@ NAMES = {"DeepNorm", "OLMo 2", "Peri", "Post", "Pre", "PyTorch", "normkit"}
 
 
 @pytest.fixture(scope="module")
-def pages(built) -> dict[Path, BeautifulSoup]:
+def pages(built) -> Iterator[dict[Path, BeautifulSoup]]:
     gc.disable()  # it would go through all trees again and again
     found = {
         path: BeautifulSoup(path.read_text("utf-8"), "html.parser") for path in SITE.rglob("*.html")
@@ -37,7 +38,10 @@ def pages(built) -> dict[Path, BeautifulSoup]:
     gc.enable()
     gc.freeze()
     assert len(found) > len(LANGUAGES)
-    return found
+    yield found
+    found.clear()  # 750 MB
+    gc.unfreeze()
+    gc.collect()
 
 
 @pytest.fixture(scope="module")
