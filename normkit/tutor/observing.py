@@ -28,6 +28,11 @@ from normkit.tutor.tasks import TESTED, Probe, Task, find
 
 LARGEST = 10_000  # numbers kept of one result
 LINES, LONGEST = 20, 4000  # kept of what is printed: lines, characters
+# bound before an answer can put something else in their place
+GENERATORS: tuple[tuple[Any, Any, Any], ...] = (
+    (random.getstate, random.seed, random.setstate),
+    (np.random.get_state, np.random.seed, np.random.set_state),
+)
 
 
 @dataclass
@@ -122,14 +127,14 @@ def observe(
 @contextmanager
 def drawing_alike() -> Iterator[None]:
     """Let what draws numbers at random draw the same each time, and a verdict be no chance."""
-    before = random.getstate(), np.random.get_state()
-    random.seed(0)
-    np.random.seed(0)
+    before = [get() for get, _seed, _set in GENERATORS]
+    for _get, seed, _set in GENERATORS:
+        seed(0)
     try:
         yield
     finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
+        for (_get, _seed, put_back), state in zip(GENERATORS, before, strict=True):
+            put_back(state)
 
 
 @contextmanager

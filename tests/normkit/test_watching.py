@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 import normkit
 from normkit import CharacterTransformer, NotFinite, messages, speak, watch
-from normkit.watching import history, places, report, telling
+from normkit.watching import history, places, reading, report, telling
 
 FOLDER = messages.HERE / "watching"
 
@@ -320,6 +320,19 @@ def test_accumulation_is_one_step():
                 square(model(x)).backward()
             optimizer.step()
     assert seen.steps == 10 and [step for step, _ in seen.history["5"]["scale"]] == [*range(1, 11)]
+
+
+def test_whatever_passes_where_and_when_the_greatest_of_each_place_is_read():
+    dtypes = {0: torch.float64, 2: torch.float32, 3: torch.float16}
+    passed = reading.Passed(4)
+    for step in (1, 2):
+        for place, size in ((2, 3), (0, 2), (2, 5), (3, 7)):
+            passed.add(place, torch.full((8,), size * step, dtype=dtypes[place]))
+        assert passed and passed.order() == (2, 0, 3)
+        reading.read(groups := passed.taken("scale"))
+        scales = {place: scale for (_, place, _), scale in reading.by_key(groups).items()}
+        assert scales == pytest.approx({0: 2 * step, 2: 5 * step, 3: 7 * step}, rel=1e-6)
+        assert not passed
 
 
 def test_two_optimizers_after_one_pass_are_one_step():
