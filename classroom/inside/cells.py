@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import random
+import re
 import signal
 import socket
 import sys
@@ -26,21 +27,52 @@ from traitlets import Type
 from traitlets.config import Config
 from witness import Witness
 
-from normkit.tutor.by_hand import GRADIENTS, NORMS, SUMS, VARIANCES, _resolved
+from normkit.tutor.by_hand import (
+    GRADIENTS,
+    NORMS,
+    SUMS,
+    VARIANCES,
+    _absent,
+    _is_here,
+    _ready_made,
+    _resolved,
+)
 from normkit.tutor.observing import Observation, Result, observe
 from normkit.tutor.tasks import every_task
 
 TEXT = 200_000  # characters kept of what a cell prints; a picture counts as its characters
 OBSERVED = "application/vnd.normkit.observed+json"  # an output in the place of a verdict
+MAGIC = re.compile(r"[%!?]|^[ \t]*(>>>|In \[|[/,;])|\A\s", re.MULTILINE)  # or what may be one
+AWAITS = re.compile(r"\b(await|async)\b")
 CALLS = 60  # of diagnose and check that are observed
 AFTER = 5.0  # seconds for each cell and test, once one of them has been stopped
 
 FIRST = """
 import numpy as np
+import numpy.testing
 from normkit.tutor.observing import observe
+from normkit.tutor.tasks import every_task
 def fail(x, *_given, **_named):
     assert not x, np.random.default_rng(0).normal(size=3)
 observe(fail, "layer_norm/forward")
+def alike(x, *_given, **_named):
+    return x, x, x
+for task in every_task():
+    observe(alike, task)
+try:
+    from torch import nn, ones
+except ImportError:
+    pass
+else:
+    class Layer(nn.Module):
+        def __init__(self, *_given, **_named):
+            super().__init__()
+            self.weight = nn.Parameter(ones(()))
+        def forward(self, x):
+            return self.weight * x
+    for task in every_task():
+        if task.endswith("/layer"):
+            observe(Layer, task)
 fail(1)
 """  # what comes first takes long: imports, a traceback, probes
 
@@ -125,6 +157,15 @@ class Shell(InteractiveShell):
     displayhook_class = Type(Hook)
     display_pub_class = Type(Publisher)
 
+    def transform_cell(self, raw_cell: str) -> str:
+        """A cell without magics stays: IPython would take it apart several times to find none."""
+        plain = raw_cell.strip() and not MAGIC.search(raw_cell)
+        return raw_cell.rstrip("\n") + "\n" if plain else super().transform_cell(raw_cell)
+
+    def should_run_async(self, raw_cell: str, **others: Any) -> bool:
+        """Only what awaits something: IPython would compile every cell to know."""
+        return bool(AWAITS.search(raw_cell)) and super().should_run_async(raw_cell, **others)
+
     def enable_gui(self, gui: str | None = None) -> None:
         """`%matplotlib`: there is no window, and none is needed."""
 
@@ -155,8 +196,10 @@ def warm_up() -> None:
     every_task()
     shell.run_cell(FIRST, silent=True)
     shell.reset()
+    _ready_made.cache_clear()  # of this package a submission may see more
+    _is_here.cache_clear()
     for name in (*NORMS, *GRADIENTS, *VARIANCES, *SUMS):  # what is watched is looked up once
-        if not name.startswith(("jax.", "equinox.")):
+        if not name.startswith(_absent()):
             _resolved(name)
 
 
@@ -291,7 +334,7 @@ def run(channel: socket.socket) -> None:
     reseed(work["seed"])
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     submission = Submission(channel, work)
-    sys.addaudithook(Witness(lambda seen: submission.send({"seen": seen})))
+    sys.addaudithook(Witness(lambda seen: submission.send({"seen": seen})).hook())
     import normkit.tutor.feedback as feedback
 
     feedback.__dict__["record"] = submission.record
@@ -303,7 +346,7 @@ def reseed(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed % 2**32)
     if torch := sys.modules.get("torch"):
-        torch.manual_seed(seed % 2**63)
+        torch.default_generator.manual_seed(seed % 2**63)  # torch's own asks for GPUs, too
     os.environ["PYTHONHASHSEED"] = "0"
 
 

@@ -3,9 +3,11 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from sys import _getframe as getframe
 from types import FrameType
 from typing import Any
 
+from normkit.tutor import by_hand
 from normkit.tutor.by_hand import is_a_students
 
 MOST = 40
@@ -28,6 +30,7 @@ DIRECT, ANYHOW = (
 WATCHED = {"open", *DIRECT, *ANYHOW}
 OWN = "/student", "/tmp"  # folders that are the submission's
 PLAIN = "/usr/", "/course/", "/dev/null", "/proc/", "/etc/", sys.prefix, sys.base_prefix
+WATCHING = vars(by_hand)
 HERE = str(Path(__file__).parent)
 
 
@@ -37,21 +40,31 @@ class Witness:
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.tell, self.told, self.busy = tell, set[str](), False
 
-    def __call__(self, event: str, given: tuple[Any, ...]) -> None:
-        if event not in WATCHED or self.busy or len(self.told) >= MOST:
-            return
-        self.busy = True
-        try:
-            seen = self.seen(event, given)
-            if seen and seen not in self.told:
-                self.told.add(seen)
-                self.tell(seen)
-        finally:
-            self.busy = False
+    def hook(self) -> Callable[[str, tuple[Any, ...]], None]:
+        """The audit hook: what watches the calls of an answer reads the code of every frame."""
 
-    def seen(self, event: str, given: tuple[Any, ...]) -> str:
+        def hook(event: str, given: tuple[Any, ...]) -> None:
+            if event not in WATCHED or self.busy or len(self.told) >= MOST:
+                return
+            self.busy = True  # to ask for a frame is an event, too
+            try:
+                frame = getframe(1)
+                if event not in DIRECT or frame.f_globals is not WATCHING:
+                    self.note(event, given, frame)
+            finally:
+                self.busy = False
+
+        return hook
+
+    def note(self, event: str, given: tuple[Any, ...], frame: FrameType) -> None:
+        """Tell of an event that is new."""
+        seen = self.seen(event, given, frame)
+        if seen and seen not in self.told:
+            self.told.add(seen)
+            self.tell(seen)
+
+    def seen(self, event: str, given: tuple[Any, ...], frame: FrameType) -> str:
         """What is told of an event; nothing of an ordinary one."""
-        frame = sys._getframe(2)
         if event == "open":
             path, mode = str(given[0])[:200], str(given[1])
             reads = not set(mode) & set("wax+") and path.startswith(PLAIN)

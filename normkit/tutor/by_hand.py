@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache, partial
+from importlib.util import find_spec
 from pkgutil import resolve_name
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -62,6 +63,13 @@ CONDITIONAL = (
     "conditional_batch_norm adaptive_instance_norm"
 )
 CONDITIONAL_LAYERS = "AdaLN AdaLNZero FiLM ConditionalBatchNorm2d"
+INSIDE = {  # the functions and layers that only modules of it name
+    "variance": "two_pass moments welford merge",
+    "conditional": CONDITIONAL,
+    "conditional_layers": CONDITIONAL_LAYERS,
+}
+OF_TORCH = "folding", "layers", "placement", "conditional_layers"  # its modules that import it
+TOOLS = "examining", "watching", "tutor.feedback"  # they normalise nothing
 LARGE = "torch", "jax", "equinox", "flax"  # libraries that take seconds to import
 
 
@@ -72,13 +80,13 @@ def watching(names: Iterable[str], used: list[str]) -> Iterator[None]:
     names: dotted names; "normkit" stands for all public names of the package. Calls that
     this package or one of its functions makes do not count, even if a student was handed it.
     """
-    codes, objects = _ready_made(tuple(names), _absent())
-    ends = {name.rpartition(".")[2] for name in objects.values()}
+    known = _ready_made(tuple(names), _absent())
+    codes, objects, homes, ends = known.codes, known.objects, known.homes, known.ends
 
     def witness(frame: FrameType, event: str, called: Any) -> None:
         name = ""
         caller: FrameType | None = frame
-        if event == "call" and id(frame.f_code) in codes:
+        if event == "call" and id(frame.f_globals) in homes and id(frame.f_code) in codes:
             layer = next(iter(frame.f_locals.values()), None)
             name, caller = codes[id(frame.f_code)] or _name(layer, objects), frame.f_back
         elif event == "c_call" and called.__name__ in ends:
@@ -101,7 +109,7 @@ def named_in(answer: Any, names: Iterable[str]) -> list[str]:
     The student's functions and classes that it calls are read as well. Nothing of them runs, not
     even a comparison.
     """
-    _codes, objects = _ready_made(tuple(names), _absent())
+    objects = _ready_made(tuple(names), _absent()).objects
     waiting = list(answer) if type(answer) is tuple or type(answer) is list else [answer]
     found, seen = [], {}
     while waiting and objects:
@@ -118,21 +126,36 @@ def _absent() -> tuple[str, ...]:
     return tuple(f"{name}." for name in LARGE if name not in sys.modules)
 
 
+class ReadyMade:
+    """What is looked for.
+
+    codes: its names by the id of the code that runs, "" for any layer's. objects: its names by the
+    objects, which keeps the code alive. homes: the ids of the namespaces of the code. ends: the
+    last parts of the names.
+    """
+
+    def __init__(self) -> None:
+        self.codes, self.objects = dict[int, str](), dict[Any, str]()
+        self.homes, self.ends = set[int](), set[str]()
+
+    def add(self, name: str, thing: Any) -> None:
+        layer = isinstance(thing, type)
+        runs = thing.__init__ if layer else inspect.unwrap(thing)
+        self.codes.setdefault(id(getattr(runs, "__code__", runs)), "" if layer else name)
+        self.homes.add(id(getattr(runs, "__globals__", None)))
+        self.ends.add(name.rpartition(".")[2])
+        self.objects.setdefault(thing, name)
+
+
 @cache
-def _ready_made(
-    names: tuple[str, ...], absent: tuple[str, ...]
-) -> tuple[dict[int, str], dict[Any, str]]:
-    """The names by the id of the code that runs, "" for any layer's, and by the objects."""
-    codes: dict[int, str] = {}
-    objects: dict[Any, str] = {}  # keep the code alive, and so its id
+def _ready_made(names: tuple[str, ...], absent: tuple[str, ...]) -> ReadyMade:
+    """The functions and layers of these names."""
+    found = ReadyMade()
     for name in (*names, *(_public("torch." not in absent) if OURS in names else ())):
         spared = name == OURS or name.startswith(absent)
         if not spared and (thing := _resolved(name)) is not None:
-            layer = isinstance(thing, type)
-            runs = thing.__init__ if layer else inspect.unwrap(thing)
-            codes.setdefault(id(getattr(runs, "__code__", runs)), "" if layer else name)
-            objects.setdefault(thing, name)
-    return codes, objects
+            found.add(name, thing)
+    return found
 
 
 def _resolved(name: str) -> Any:
@@ -144,15 +167,21 @@ def _resolved(name: str) -> Any:
 _of_library = cache(resolve_name)  # once for all that a warm process forks
 
 
-def _public(torch: bool) -> list[str]:
+def _public(torch: bool) -> Iterator[str]:
+    """The public functions and layers of the package that are installed here."""
     import normkit
 
-    layers = " ".join(normkit._LATER[name] for name in ("folding", "layers", "placement")).split()
-    spared = {"check", "diagnose", "need", "speak", "variance"} | set(() if torch else layers)
-    inside = [f"variance.{name}" for name in ("two_pass", "moments", "welford", "merge")]
-    inside += [f"conditional.{name}" for name in CONDITIONAL.split()]
-    inside += [f"conditional_layers.{name}" for name in CONDITIONAL_LAYERS.split() if torch]
-    return [f"normkit.{name}" for name in (*normkit.__all__, *inside) if name not in spared]
+    spared = {*TOOLS, *(() if torch else OF_TORCH)}
+    for start, of in ((OURS, normkit._LATER), *((f"{OURS}.{m}", {m: INSIDE[m]}) for m in INSIDE)):
+        for module, names in of.items():
+            if module not in spared and _is_here(f"{OURS}.{module}"):
+                yield from (f"{start}.{name}" for name in names.split())
+
+
+@cache
+def _is_here(module: str) -> bool:
+    """Whether a module is installed: a sandbox has few of this package's."""
+    return find_spec(module) is not None
 
 
 def _name(thing: Any, objects: dict[Any, str]) -> str:

@@ -13,7 +13,7 @@ import re
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from traceback import walk_tb
@@ -114,24 +114,28 @@ def observe(
     used = find(task.plain) if plain else task
     results: list[Result] = []
     ready_made: list[str] = []
-    for probe in task.draw(seed) if probes is None else probes:
-        interrupted = results and results[-1].error.startswith("KeyboardInterrupt")
-        watched = watching(task.by_hand, ready_made)
-        with watched, drawing_alike(), redirect_stdout(Printed()) as printed:
-            result = results[-1] if interrupted else run_probe(answer, used, probe)
-        results.append(replace(result, printed=printed.text()))
+    with drawing_alike() as seeded:
+        for probe in task.draw(seed) if probes is None else probes:
+            interrupted = results and results[-1].error.startswith("KeyboardInterrupt")
+            seeded()
+            with watching(task.by_hand, ready_made), redirect_stdout(Printed()) as printed:
+                result = results[-1] if interrupted else run_probe(answer, used, probe)
+            results.append(replace(result, printed=printed.text()))
     found = [*named_in(answer, task.by_hand), *ready_made]
     return Observation(results, list(dict.fromkeys(found)), plain)
 
 
 @contextmanager
-def drawing_alike() -> Iterator[None]:
-    """Let what draws numbers at random draw the same each time, and a verdict be no chance."""
+def drawing_alike() -> Iterator[Callable[[], None]]:
+    """Give what lets random numbers be drawn alike on each probe: a verdict must be no chance."""
     before = [get() for get, _seed, _set in GENERATORS]
-    for _get, seed, _set in GENERATORS:
-        seed(0)
+
+    def seeded() -> None:
+        for _get, seed, _set in GENERATORS:
+            seed(0)
+
     try:
-        yield
+        yield seeded
     finally:
         for (_get, _seed, put_back), state in zip(GENERATORS, before, strict=True):
             put_back(state)

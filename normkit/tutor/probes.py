@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from inspect import signature, unwrap
 from itertools import starmap
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -91,5 +93,9 @@ def usual_eps(answer: Callable, eps: float, usual: float = 1e-5) -> tuple[float,
     function = unwrap(answer)
     if eps != usual or not isinstance(function, FunctionType):
         return (eps,)
-    default = getattr(signature(function).parameters.get("eps"), "default", None)
-    return () if wrote(function) or isinstance(default, (int, float)) else (eps,)
+    return () if wrote(function) or isinstance(_default_eps(function), (int, float)) else (eps,)
+
+
+@lru_cache(1024)  # asked for on each probe
+def _default_eps(function: FunctionType) -> Any:
+    return getattr(signature(function).parameters.get("eps"), "default", None)

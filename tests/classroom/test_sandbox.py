@@ -1,14 +1,22 @@
 """What a submission can see and do in the sandbox."""
 
+import base64
+import importlib
 import pickle
 import socket
 import subprocess
 import sys
+from itertools import filterfalse
 
+import nbformat
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from classroom import sandbox
 from classroom.sandbox import MOST, Running, Sandbox, SandboxError, Work, view
+from classroom.trial import ROOT
+from normkit.tutor.observing import Observation
+from normkit.tutor.tasks import find
 
 pytestmark = pytest.mark.needs("bubblewrap")
 
@@ -96,6 +104,53 @@ def test_a_picture_and_a_value_are_kept(box):
         "outputs"
     ]
     assert set(shown["data"]) == {"image/png", "text/plain"}
+
+
+def test_what_the_package_offers_here_is_watched(box):
+    """The warm process, which sees less of the package, remembers nothing of it."""
+    by_a_name = "import normkit\ndef answer(*given):\n    return getattr(normkit, name)(*given)"
+    name = "name = 'rms_' + 'norm'"
+    task = "rms_norm/forward"
+    probes = pickle.dumps({(task, "secret"): find(task).draw(0)})
+    work = Work("rms_norm", [(0, f"{name}\n{by_a_name}")], {0: [("answer", task)]}, probes)
+    with box.run(work) as running:
+        message = next(m for m in running if "secret" in m)
+        seen = Observation.from_bytes(base64.b64decode(message["secret"]))
+        running.say(False)
+    assert seen.ready_made == ["normkit.rms_norm"]
+
+
+def test_a_student_who_reads_code_is_seen(box):
+    read = "def f(): pass\ngetattr(f, '__co' + 'de__')"
+    assert {"seen": "object.__getattr__"} in run(box, read)
+    assert not [m for m in run(box, "def f(): pass\nf()") if "seen" in m]
+
+
+def test_cells_without_magics_are_as_ipython_makes_them(monkeypatch):
+    """They are not taken apart, for speed; nor are they compiled to see that they await nothing."""
+    monkeypatch.syspath_prepend(sandbox.INSIDE)
+    cells = importlib.import_module("cells")
+    shell = InteractiveShell()
+    for notebook in (ROOT / "exercises").rglob("*.ipynb"):
+        sources = [c.source for c in nbformat.read(notebook, 4).cells if c.cell_type == "code"]
+        assert not any(cells.AWAITS.search(source) for source in sources)
+        for source in filterfalse(cells.MAGIC.search, sources):
+            assert shell.transform_cell(source) == source.rstrip("\n") + "\n"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "import asyncio\nawait asyncio.sleep(0)\nprint(5)",
+        "x = %time 5\nprint(5)",
+        ">>> print(5)",
+        "  print(5)",
+        "\n\nprint(5)\n\n",
+        "print(5) # why?",
+    ],
+)
+def test_magics_prompts_and_await_work(box, cell):
+    assert said(box, cell).endswith("5\n")
 
 
 def test_files_come_only_if_they_are_given(box):
