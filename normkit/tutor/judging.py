@@ -274,6 +274,13 @@ class Trial:
             for i in numbers
         )
 
+    def is_part_of(self, other: "Trial") -> bool:
+        """Whether they are wrong in fewer places than others, and return the same there."""
+        return self.wrong < other.wrong and all(
+            _near(self.result(i), other.result(i), name, self.probes[i].tolerance)
+            for i, name in self.wrong
+        )
+
     def agrees_on(self, case: Case, places: Iterable[tuple[int, str]]) -> bool:
         """Whether they return what was seen in these places."""
         return all(
@@ -445,10 +452,10 @@ def _repeating(case: Case, of: Trials, names: set[str] | None, like: bool) -> Tr
 
 
 def _narrower(case: Case, of: Trials, able: list[Trial]) -> Iterator[Trials]:
-    """With another for one, wrong in fewer places: what one hides of the other goes unsaid."""
+    """With a part of one in its place: what another one hides of it goes unsaid."""
     for old, new in itertools.product(of, able):
         some = tuple(new if trial is old else trial for trial in of)
-        if new.wrong < old.wrong and _cover(case, some):
+        if new.is_part_of(old) and _cover(case, some):
             yield some
 
 
