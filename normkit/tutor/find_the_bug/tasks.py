@@ -119,8 +119,8 @@ CODES = (
 # --- Mended programs --------------------------------------------------------------------------
 
 UNMENDED = N_(
-    "This behaves as the program that you were given: the fault is still in it. Compute a small "
-    "case by hand, step by step, and compare it with what each line makes of the same numbers."
+    "The fault of the program that you were given is still there. Compute a small case by hand, "
+    "step by step, and compare it with what each line makes of the same numbers."
 )
 HALF_MENDED = N_(
     "Half of it is mended. The fault stood in more than one place, and one of them still does what "

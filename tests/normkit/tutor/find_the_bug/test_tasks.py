@@ -692,6 +692,11 @@ def axes_by_dimension(x, gamma, beta, eps=1e-5):
     return gamma * (x - mean) / np.sqrt(var + eps) + beta
 
 
+def stream_before_its_norm(x, attention, feed_forward, norms):
+    stream = x + attention(x)
+    return norms[1](stream + feed_forward(norms[0](stream)))
+
+
 class Whole(torch.nn.Module):
     def __init__(self, features, eps=1e-5):
         super().__init__()
@@ -728,6 +733,7 @@ class MadeLate(Whole):
     ("bug", "answer", "name"),
     [
         ("layer_norm", axes_by_dimension, "all_but_batch"),
+        ("post_block", stream_before_its_norm, "sum_added_before_its_norm"),
         ("layer_norm_layer", MadeAnew, "made_in_forward"),
         ("layer_norm_layer", MadeLate, "made_at_first_call"),
         (
