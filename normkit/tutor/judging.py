@@ -6,7 +6,7 @@ No student's code runs here: the inputs are drawn again from the seed.
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -274,6 +274,13 @@ class Trial:
             for i in numbers
         )
 
+    def is_part_of(self, other: "Trial") -> bool:
+        """Whether they are wrong in fewer places than others, and return the same there."""
+        return self.wrong < other.wrong and all(
+            _near(self.result(i), other.result(i), name, self.probes[i].tolerance)
+            for i, name in self.wrong
+        )
+
     def agrees_on(self, case: Case, places: Iterable[tuple[int, str]]) -> bool:
         """Whether they return what was seen in these places."""
         return all(
@@ -295,6 +302,9 @@ class Trial:
             return agree(seen, part(self.result(number)), probe)
         exact = part(self.result(number, exact=True))
         return agree(seen, exact, probe) == agree(part(self.result(number)), exact, probe)
+
+
+Trials = tuple[Trial, ...]
 
 
 @lru_cache(64)
@@ -419,21 +429,37 @@ def _together(case: Case, every: list[Trial], names: set[str] | None) -> Trial |
     """
     able = [trial for trial in every if trial.wrong & case.wrong]
     able.sort(key=lambda trial: trial.number_explained(case, names), reverse=True)
-    sets: Iterable[tuple[Trial, ...]] = itertools.combinations(able, 2)
+    sets: Iterable[Trials] = itertools.combinations(able, 2)
     if case.task.at_once > 2:
         sets = [_gathered(case, able)]
     returned = any(name in case.seen[number].values for number, name in case.wrong)
     covering = [of for of in sets if _cover(case, of)]
     likely = sorted(covering, key=lambda of: _unlikely(case, of))
     for of in likely[: case.task.pairs]:
-        with suppress(ValueError):  # they rewrite the same words
-            both = _both(tuple(sorted(of, key=every.index)), case.seed)
-            if both.repeats(case, names, like=returned):
-                return both
+        of = tuple(sorted(of, key=every.index))
+        if both := _repeating(case, of, names, returned):
+            less = (_repeating(case, some, names, returned) for some in _narrower(case, of, able))
+            return next(filter(None, less), both)
     return None
 
 
-def _gathered(case: Case, able: list[Trial]) -> tuple[Trial, ...]:
+def _repeating(case: Case, of: Trials, names: set[str] | None, like: bool) -> Trial | None:
+    """Mistakes together, if they return what was seen."""
+    with suppress(ValueError):  # they rewrite the same words
+        both = _both(of, case.seed)
+        return both if both.repeats(case, names, like) else None
+    return None
+
+
+def _narrower(case: Case, of: Trials, able: list[Trial]) -> Iterator[Trials]:
+    """With a part of one in its place: what another one hides of it goes unsaid."""
+    for old, new in itertools.product(of, able):
+        some = tuple(new if trial is old else trial for trial in of)
+        if new.is_part_of(old) and _cover(case, some):
+            yield some
+
+
+def _gathered(case: Case, able: list[Trial]) -> Trials:
     """Mistakes that are wrong in different places, as the answer is there."""
     chosen, left = list[Trial](), case.wrong
     for trial in sorted(able, key=lambda trial: -len(trial.wrong)):
@@ -457,7 +483,7 @@ def _unlikely(case: Case, of: Sequence[Trial]) -> bool:
 
 
 @lru_cache(8192)  # in a class the same are tried again and again
-def _both(of: tuple[Trial, ...], seed: int) -> Trial:
+def _both(of: Trials, seed: int) -> Trial:
     mistakes = [mistake for trial in of for mistake in trial.mistakes]
     ways = [way for trial in of for way in trial.ways]
     return Trial(of[0].task, seed, of[0].program, tuple(mistakes), tuple(ways))

@@ -45,8 +45,8 @@ MADE_FIRST = N_(
 )
 HOLDER = N_("A {0} only holds layers and cannot be called: call each of its layers in a loop.")
 FORWARD = N_(
-    "The layer {0} has no forward: that is misspelt, or indented so that it belongs to another "
-    "method."
+    "The layer {0} has no forward: that is misspelt, has another name (in Keras it is call), or is "
+    "indented so that it belongs to another method."
 )
 INHERITED = N_(
     "torch.nn.Module has no forward that super() could call: what the layer computes stands in its "
@@ -70,6 +70,10 @@ NO_MODULE = N_(
 MADE_OF = N_(
     "torch.nn.Parameter takes a tensor, and this is of type {0}: make it one, as in "
     "torch.tensor([0.5])."
+)
+LENGTH = N_(
+    "torch.Tensor takes lengths, or a list of numbers, but no number of type {0}: write "
+    "torch.tensor([0.5]), or torch.full((1,), 0.5)."
 )
 INSIDE_LAYER = N_("A layer stands where a tensor is needed, such as linear.weight.")
 CHILDREN = N_(
@@ -356,6 +360,7 @@ COMMON = (
     (r"buffer name should be a string", BUFFER_NAME),
     (r"attribute '(\w+)' already exists", TWICE),
     (r"'([\w.]+)' object has no attribute 'detach'\n.*Parameter\(", MADE_OF),
+    (r"new\(\): data must be a sequence \(got (float|int)\)", LENGTH),
     (r"'(?:\w+)' object has no attribute '\w+'\n.*\ntorch\.Tensor$", INSIDE_LAYER),
     (r"(?:'|module ')([\w.]+)'(?: object)? has no attribute '(\w+)'\n.*\n(.+)", OTHER),
     (r"([\w.]+) is not a Module subclass", LAYER),

@@ -213,7 +213,7 @@ def _told(verdict: Verdict, _: Translate) -> list[str]:
         told &= any(facts[name] != facts[f"right_{name}"] for name in ("mean", "var"))
     text = _(SENTENCES[found.what]).format(**facts) if told else ""
     nothing = found.what == "results" and "NoneType" in found.came.values()
-    nothing |= found.what == "type" and found.came == "NoneType" and told
+    nothing |= found.what == "type" and found.came == "NoneType" and told and not verdict.mistakes
     widened = told and found.what == "dtype" and facts["came"] == "float64"
     said = (text, _(NO_RETURN) * nothing, _(WIDENED) * widened)
     return [line for part in said if part for line in _wrap(part)]

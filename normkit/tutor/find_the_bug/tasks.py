@@ -119,8 +119,8 @@ CODES = (
 # --- Mended programs --------------------------------------------------------------------------
 
 UNMENDED = N_(
-    "This behaves as the program that you were given: the fault is still in it. Compute a small "
-    "case by hand, step by step, and compare it with what each line makes of the same numbers."
+    "The fault of the program that you were given is still there. Compute a small case by hand, "
+    "step by step, and compare it with what each line makes of the same numbers."
 )
 HALF_MENDED = N_(
     "Half of it is mended. The fault stood in more than one place, and one of them still does what "
@@ -130,6 +130,11 @@ DEFAULT_CHANGED = N_(
     "Called without its last arguments, your function takes other numbers than the program that "
     "you were given: eps is 1e-5 by default, and momentum, where there is one, 0.1. Keep the first "
     "line as it was."
+)
+DEFAULT_ALONE = N_(
+    "By default the numbers are right, with another momentum they are those of the program that "
+    "you were given: its default is changed, and its fault is still there. Keep the first line as "
+    "it was, and look below it."
 )
 DEFAULTS = "batch_norm", "running_batch_norm", "group_norm"  # whose wholes pass all arguments
 OTHER_DEFAULTS = {"eps=1e-5": ("1e-6", "1e-3", "1e-8", "1e-12"), "momentum=0.1": ("0.9", "0.01")}
@@ -163,9 +168,19 @@ class Mended(Task):
         if found.half and self.halves:
             lines = {program: [[("+", line) for line in found.half]]}
             halves.append(replace(secret, name="half_mended", message=HALF_MENDED, ways=lines))
-        changed = replace(secret, name="default_changed", message=DEFAULT_CHANGED)
-        heads = {program: list(_other_heads(program))} if self.bug in DEFAULTS else {}
-        return [secret, *rest, *halves, replace(given, ways=later), replace(changed, ways=heads)]
+        defaults = self._defaults(secret, program)
+        return [secret, *rest, *halves, replace(given, ways=later), *defaults]
+
+    def _defaults(self, secret: Any, program: str) -> Iterator[Any]:
+        """Another default in the mended program, and one that hides the fault of the given one."""
+        heads = list(_other_heads(program)) if self.bug in DEFAULTS else []
+        given = ("...", ""), *secret.ways[program][0]
+        hiding = [[*head, *given] for head in heads if "momentum=0.9" in str(head)]
+        for name, message, ways in (
+            ("default_changed", DEFAULT_CHANGED, heads),
+            ("default_alone", DEFAULT_ALONE, hiding),
+        ):
+            yield replace(secret, name=name, message=message, ways={program: ways})
 
 
 def _other_heads(program: str) -> Iterator[list[tuple[str, str]]]:

@@ -155,6 +155,7 @@ RAISED = {
     "LAYER": [lambda: torch.nn.ModuleList([1])],
     "WRAPPED": [lambda: Scale().register_parameter("bias", torch.ones(3))],
     "MADE_OF": [lambda: torch.nn.Parameter(0.5), lambda: torch.nn.Parameter(x)],
+    "LENGTH": [lambda: torch.Tensor(0.5)],
     "INSIDE_LAYER": [
         lambda: torch.nn.init.xavier_normal_(Scale()),
         lambda: torch.nn.init.zeros_(Scale()),

@@ -139,6 +139,13 @@ def test_gradients_are_spoken_of_where_there_are_any(capsys):
     assert "gradient" in capsys.readouterr().out
 
 
+def test_a_gradient_that_is_none_is_no_matter_of_return_where_a_mistake_says_why(capsys):
+    (mistake,) = (m for m in mistakes_of("dyt/DyT") if m.name == "alpha_detached")
+    diagnose(combine("dyt/DyT", mistake), "dyt/layer")
+    said = capsys.readouterr().out
+    assert "alpha receives no gradient" in said and "return gives None" not in said
+
+
 def test_an_answer_that_was_not_begun_is_told_so(capsys):
     def untouched(x, gamma, beta, eps=1e-5):
         raise NotImplementedError

@@ -443,6 +443,7 @@ WRONG = {
         "gamma_and_beta_exchanged": lambda x, a, g, b: g + b * np.tanh(a * x),
         "changed_in_place": multiplied_in_place,
         "gamma_as_matrix": lambda x, a, g, b: np.tanh(a * x) @ g + b,
+        "affine_first": lambda x, a, g, b: np.tanh((g * x + b) * a),
     },
     "dyt/backward": {
         "dalpha_negated": backward(right_dx, lambda *given: -right_dalpha(*given)),
@@ -455,6 +456,21 @@ WRONG = {
             lambda dy, x, a, g, t, over: (dy * t).mean(over), right_dbeta
         ),
         "arguments_exchanged": lambda x, dy, a, g: combine("dyt/dyt_backward")(dy, x, a, g),
+        "slope_of_t": backward(
+            lambda dy, x, a, g, t: a * g * dy * (1 - np.tanh(t) ** 2),
+            lambda dy, x, a, g, t: (g * dy * (1 - np.tanh(t) ** 2) * x).sum(),
+        ),
+        "mean_subtracted_in_dx": backward(
+            lambda dy, x, a, g, t: a * (1 - t * t) * (g * dy - (g * dy).mean(-1, keepdims=True)),
+            right_dalpha,
+        ),
+        "last_dalpha_kept: of the token": backward(
+            right_dx,
+            lambda dy, x, a, g, t: (dy * g * (1 - t * t) * x).reshape(-1, x.shape[-1])[-1].sum(),
+        ),
+        "last_dalpha_kept: of the number": backward(
+            right_dx, lambda dy, x, a, g, t: (dy * g * (1 - t * t) * x).flat[-1]
+        ),
         "dx_without_dy": backward(lambda dy, x, a, g, t: a * g * (1 - t * t), right_dalpha),
         "dx_divided_by_alpha": backward(
             lambda dy, x, a, g, t: g * dy * (1 - t * t) / a, right_dalpha
@@ -968,6 +984,14 @@ def whatever_there_is(norm, dyt, alpha_init):
     return layer
 
 
+def values_of_whatever_there_is(norm, dyt, alpha_init):
+    layer = bare(norm, dyt, alpha_init)
+    layer.weight.data = norm.weight.data
+    if getattr(norm, "bias", None) is not None:
+        layer.bias.data = norm.bias.data
+    return layer
+
+
 def bias_or_none(norm, dyt, alpha_init):
     layer = bare(norm, dyt, alpha_init)
     if norm.weight is not None:
@@ -981,7 +1005,9 @@ REPLACED_WRONGLY = {
     "rms_norm_only": recursion(kinds=torch.nn.RMSNorm),
     "returned_from_recursion": return_before_the_call,
     "inside_sequential_only": containers_only,
-    "absent_weight_read": recursion(whatever_there_is),
+    "absent_weight_read": recursion(values_of_whatever_there_is),
+    "absent_weight_handed_over": recursion(whatever_there_is),
+    "absent_bias_handed_over": recursion(bias_or_none),
     "direct_children_only": loop_over(lambda model: model.named_children(), setattr),
     "first_norm_only": returns_in_the_loop,
     "layer_norm_only": recursion(kinds=torch.nn.LayerNorm),
@@ -1241,11 +1267,27 @@ def test_dy_may_be_forgotten_in_all_but_dbeta():
 
 def test_weights_of_none_are_named():
     names = named(recursion(whatever_has_the_attribute), "dyt/replace")
-    assert names == ["absent_weight_read", "bias_of_rms_norm"]
+    assert names == ["absent_bias_handed_over", "absent_weight_handed_over"]
 
 
-def test_a_bias_of_none_is_named():
-    assert named(recursion(bias_or_none), "dyt/replace") == ["bias_of_rms_norm"]
+def test_a_batch_normalisation_without_a_width_is_named():
+    def by_name(model, make_layer, alpha_init=0.5):
+        for path, norm in named_list(model):
+            if "Norm" in type(norm).__name__:
+                model.set_submodule(path, exchanged(norm, make_layer, alpha_init))
+        return model
+
+    assert named(by_name, "dyt/replace") == ["batch_norm_replaced"]
+
+
+def test_a_bias_of_none_beside_a_weight_is_named():
+    def both_or_neither(norm, dyt, alpha_init):
+        layer = bare(norm, dyt, alpha_init)
+        if norm.weight is not None:
+            layer.weight, layer.bias = norm.weight, getattr(norm, "bias", None)
+        return layer
+
+    assert named(recursion(both_or_neither), "dyt/replace") == ["absent_bias_handed_over"]
 
 
 @pytest.mark.parametrize("name", REPLACED_WRONGLY)

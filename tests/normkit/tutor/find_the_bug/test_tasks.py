@@ -593,6 +593,13 @@ class Forgetful(Updated):
         return self.momentum * batch
 
 
+class ToldByNobody(Updated):
+    def forward(self, x, training=False):
+        return (
+            super().forward(x) if training else self.scaled(x, self.running_mean, self.running_var)
+        )
+
+
 class Uncounted(Updated):
     counts = 0
 
@@ -632,6 +639,7 @@ def test_what_a_second_batch_does_to_a_layer_is_seen():
     assert verdict.difference.name == "y in evaluation after a second batch"
     assert named(Forgetful, "batch_norm_layer") == ["old_value_lost"]
     assert named(OfTests, "batch_norm_layer") == ["updated_in_evaluation_alone"]
+    assert named(ToldByNobody, "batch_norm_layer") == ["always_in_evaluation"]
     assert named(Uncounted, "batch_norm_layer") == ["batches_not_counted"]
     assert named(CountedTwice, "batch_norm_layer") == ["counted_twice"]
     assert named(CountedForEachTerm, "batch_norm_layer") == ["share_called_twice"]
@@ -661,10 +669,32 @@ def test_defaults_must_stay_what_they_were(bug, answer):
     assert named(answer, bug) == ["default_changed"]
 
 
+def test_another_default_does_not_mend_a_formula():
+    def as_in_keras(x, gamma, beta, mean, var, momentum=0.9, eps=1e-5):
+        return update_with_other_momentum(x, gamma, beta, mean, var, 1 - momentum, eps)
+
+    assert named(as_in_keras, "running_batch_norm") == ["default_alone"]
+
+
+def test_what_another_mistake_hides_is_not_named():
+    def with_the_new_ones(x, gamma, beta, mean, var, momentum=0.1, eps=1e-5):
+        mean = (1 - momentum) * mean + momentum * x.mean(0)
+        var = (1 - momentum) * var + momentum * x.var(0)
+        return gamma * (x - mean) / np.sqrt(var + eps) + beta, mean, var
+
+    found = named(with_the_new_ones, "running_batch_norm")
+    assert found == ["running_in_training", "biased_running_var"]
+
+
 def axes_by_dimension(x, gamma, beta, eps=1e-5):
     axis = (1, 2) if x.ndim == 3 else -1
     mean, var = x.mean(axis=axis, keepdims=True), x.var(axis=axis, keepdims=True)
     return gamma * (x - mean) / np.sqrt(var + eps) + beta
+
+
+def stream_before_its_norm(x, attention, feed_forward, norms):
+    stream = x + attention(x)
+    return norms[1](stream + feed_forward(norms[0](stream)))
 
 
 class Whole(torch.nn.Module):
@@ -703,6 +733,7 @@ class MadeLate(Whole):
     ("bug", "answer", "name"),
     [
         ("layer_norm", axes_by_dimension, "all_but_batch"),
+        ("post_block", stream_before_its_norm, "sum_added_before_its_norm"),
         ("layer_norm_layer", MadeAnew, "made_in_forward"),
         ("layer_norm_layer", MadeLate, "made_at_first_call"),
         (
