@@ -21,6 +21,7 @@ ARGUMENT = N_(
 )
 NO_ARGUMENT = N_("The function has no argument {0}: look at the first line of its definition.")
 INDEX = N_("The index {0} is too large: along axis {1} there are only {2} entries, counted from 0.")
+ONLY_INDEX = N_("The index {0} is too large: axis {1} has a single entry, with the number 0.")
 LISTED = N_("An index is too large: the entries are counted from 0.")
 SHAPE = N_(
     "An index is too large: .shape has an entry for each axis, counted from 0, and here there are "
@@ -210,6 +211,7 @@ PLACES = N_(
     "indices."
 )
 BUILTIN = N_("Here {1} is the function of Python, which has no {0}: take np.{1}.")
+ROUND = N_("round is the function of Python, for one number: for arrays there is np.round.")
 UNCHANGING = N_("A {0} cannot be changed: make a list of it, list(...), or a new {0}.")
 LENGTHLESS = N_(
     "An object of type {0} has no length: len(...) counts the entries of an array, a list or the "
@@ -287,6 +289,10 @@ GRAPH = N_(
 )
 PRODUCT = N_("The matrices {0} and {1} cannot be multiplied: the inner lengths differ.")
 DTYPES = N_("Tensors of different dtypes meet: convert one of them, with .to(x.dtype).")
+MADE_ANEW = N_(
+    "What a norm is given and its weights are of different dtypes. A layer belongs in __init__: "
+    "one that is made in forward is new at each call, never learnt, and float32."
+)
 SIZES = N_("A tuple of lengths is needed here, such as (1,); this is of type {0}.")
 UNEVEN = N_(
     "Arrays of different shapes make no array: take them apart first, as in a, b = ..., or take "
@@ -345,6 +351,7 @@ COMMON = (
     (r"(\w+)\.__init__\(\) takes 1 positional argument but.*\n\n", INIT_NONE),
     (r"unexpected keyword argument '(\w+)'", NO_ARGUMENT),
     (r"index -?\d+ is out of bounds for (?:axis|dimension) (\d+) with size 0", EMPTY),
+    (r"index (-?\d+) is out of bounds for (?:axis|dimension) (\d+) with size 1\b", ONLY_INDEX),
     (r"index (-?\d+) is out of bounds for (?:axis|dimension) (\d+) with size (\d+)", INDEX),
     (r"boolean index did not match", MASK),
     (r"too many indices", INDICES),
@@ -425,6 +432,7 @@ COMMON = (
     (r"axes don't match array", TRANSPOSED),
     (r": (?:Tuple must|Type must be|Cannot interpret '-?\d+' as a).*\n.*\.view\(", VIEW),
     (r"'(axis|keepdims)' is an invalid keyword argument for (\w+)\(\)", BUILTIN),
+    (r"doesn't define __round__", ROUND),
     (r"'(tuple|str)' object does not support item assignment", UNCHANGING),
     (r"can't set attribute|has no setter|readonly attribute", FIXED),
     (r"list indices must be integers or slices, not tuple", ONE_INDEX),
@@ -453,6 +461,7 @@ COMMON = (
     (r"not aligned|matmul: Input operand|size mismatch, got input", ALIGNED),
     (r"Fan in and fan out can not be computed", FAN),
     (r"expected scalar type|must have the same dtype|same dtype, but got", DTYPES),
+    (r"mixed dtype", MADE_ANEW),
     (r"argument 'size' .*must be tuple of ints, not ([\w.]+)", SIZES),
     (r"array split does not result in an equal division", SPLIT),
     (r"inhomogeneous shape", UNEVEN),

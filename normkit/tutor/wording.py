@@ -16,6 +16,7 @@ Translate = Callable[[str], str]
 
 WIDTH = 88
 LISTED = 4  # results that are listed by name
+LARGE = 1e12  # a number above it is shown with its power of ten
 NUMBERS = {"nan", "statistics", "values"}  # differences that two arrays show
 MODIFIED = N_("Changed in place: {name}. The caller still needs the old values: work on a copy.")
 SENTENCES = {
@@ -111,10 +112,14 @@ def _progress(verdict: Verdict, _: Translate) -> list[str]:
     if right:
         lines.append(_("Right already: {names}.").format(names=_listed(right, _)))
     if verdict.missing:
-        gradients = any(re.match(r"d[a-z]", name) for name in verdict.missing)
+        gradients = any(map(_is_gradient, verdict.missing))
         text = _(MISSING_GRADIENT if gradients else MISSING)
         lines.append(text.format(names=_listed(verdict.missing, _)))
     return [line for text in lines for line in _wrap(text)]
+
+
+def _is_gradient(name: str) -> bool:
+    return bool(re.match(r"d[a-z]", name))
 
 
 def _advice(verdict: Verdict, _: Translate) -> list[str]:
@@ -213,7 +218,9 @@ def _told(verdict: Verdict, _: Translate) -> list[str]:
         told &= any(facts[name] != facts[f"right_{name}"] for name in ("mean", "var"))
     text = _(SENTENCES[found.what]).format(**facts) if told else ""
     nothing = found.what == "results" and "NoneType" in found.came.values()
-    nothing |= found.what == "type" and found.came == "NoneType" and told and not verdict.mistakes
+    of_type = found.what == "type" and found.came == "NoneType" and told
+    # a gradient may be None because none arrived
+    nothing |= of_type and not verdict.mistakes and not _is_gradient(found.name)
     widened = told and found.what == "dtype" and facts["came"] == "float64"
     said = (text, _(NO_RETURN) * nothing, _(WIDENED) * widened)
     return [line for part in said if part for line in _wrap(part)]
@@ -308,6 +315,8 @@ def _show(value: Any, digits: int) -> str:
     """An array on one line, without trailing zeros."""
 
     def number(x):
+        if LARGE < abs(x) < np.inf:  # such as what np.empty leaves: no row of zeros
+            return np.format_float_scientific(x, digits, trim="-")
         return np.format_float_positional(round(float(x), digits) + 0.0, trim="-")
 
     text = np.array2string(np.asarray(value), separator=", ", formatter={"float_kind": number})

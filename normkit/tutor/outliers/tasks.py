@@ -1,6 +1,7 @@
 """The tasks of the assignment on outliers and large logits."""
 
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,10 @@ def _use_predictions(answer) -> Named:
 
 
 def _number(value: Any) -> Any:
-    """A number of any type as a float; what is none as it is."""
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    """A number of any type, also in an array without axes, as a float; what is none as it is."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    number = isinstance(value, (Real, np.number)) and not isinstance(value, bool)
     return float(value) if number else value
 
 

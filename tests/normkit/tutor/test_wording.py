@@ -171,6 +171,12 @@ def test_small_differences_are_shown_with_enough_digits(capsys):
     assert ours != expected
 
 
+def test_what_no_memory_holds_is_shown_with_its_power_of_ten(capsys):
+    diagnose(lambda *a: RIGHT(*a) * 1e90, "layer_norm/forward")
+    said = capsys.readouterr().out
+    assert "e+90" in said and "0000000" not in said
+
+
 def test_a_large_array_is_shown_where_it_is_worst(capsys):
     def answer(x, *rest):
         y = RIGHT(x, *rest)

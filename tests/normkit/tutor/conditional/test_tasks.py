@@ -392,6 +392,7 @@ WRONG = {
             + b[:, None]
         ),
         "eps_of_layer_norm": with_torchs_eps,
+        "eps_of_another_library": lambda x, g, b, eps=1e-3: with_torchs_eps(x, g, b, eps),
         "norm_forgotten": lambda x, g, b, eps=1e-6: x + x * g[:, None] + b[:, None],
     },
 }
@@ -569,6 +570,9 @@ WRONG["batch_norm"] = {
     "unbiased_variance": of_classes(
         lambda x, labels, eps: standardised(x, (0, *range(2, x.ndim)), eps, 1)
     ),
+    "last_axis_for_the_channels": of_classes(
+        lambda x, labels, eps: standardised(x, tuple(range(x.ndim - 1)), eps)
+    ),
     "layer_norm_instead": of_classes(
         lambda x, labels, eps: standardised(x, tuple(range(1, x.ndim)), eps)
     ),
@@ -636,6 +640,8 @@ WRONG["adain"] = {
     "statistics_of_batch": of_adain(transferred, lambda x: (0, *range(2, x.ndim))),
     "statistics_of_example": of_adain(transferred, lambda x: tuple(range(1, x.ndim))),
     "axes_of_images": of_adain(transferred, lambda x: (2, 3)),
+    "last_axis_for_the_channels": of_adain(transferred, lambda x: tuple(range(1, x.ndim - 1))),
+    "eps_of_another_library": lambda x, style, eps=1e-3: of_adain(transferred)(x, style, eps),
     "eps_missing_in_style": lambda x, style, eps=1e-5: (
         style.mean(over := tuple(range(2, x.ndim)), keepdims=True)
         + style.std(over, keepdims=True) * standardised(x, over, eps)

@@ -1,6 +1,7 @@
 """Eight bits and large logits as students compute them, rightly and wrongly."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -361,6 +362,7 @@ WRONG = {
         "rounded_down": lambda x, axis=None: to_int8(x, axis, rounded=lambda x: x // 1),
         "half_added_and_cut": lambda x, axis=None: to_int8(x, axis, rounded=lambda x: x + 0.5),
         "axis_ignored": lambda x, axis=None: to_int8(x),
+        "always_along_the_first_axis": lambda x, axis=None: to_int8(x, axis if axis is None else 0),
         "always_along_the_last_axis": lambda x, axis=None: to_int8(x, -1),
         "last_axis_by_default": lambda x, axis=-1: to_int8(x, axis),
         "not_int8": lambda x, axis=None: to_int8(x, axis, kind=int),
@@ -469,6 +471,7 @@ WRONG = {
         "logits_transposed": lambda *a: qk(*a, out="hkq"),
         "heads_last": lambda *a: qk(*a, out="qkh"),
         "heads_behind_the_tokens": qk_token_by_token,
+        "one_plus_gamma": lambda q, k, h, gq, gk, eps: qk(q, k, h, 1 + gq, 1 + gk, eps),
         "gammas_forgotten": lambda q, k, h, gq, gk, eps: qk(q, k, h, 1, 1, eps),
         "gamma_shared": lambda q, k, h, gq, gk, eps: qk(q, k, h, gq, gq, eps),
         "reshaped_into_heads": lambda q, k, h, gq, gk, eps: qk(
@@ -503,6 +506,7 @@ WRONG = {
         "slope_of_a_clip": lambda dy, z, c: np.where(abs(z) < c, dy, 0),
         "brackets_forgotten": lambda dy, z, c: dy - np.tanh(z / c) ** 2,
         "square_of_the_whole": lambda dy, z, c: dy * (1 - np.tanh(z / c)) ** 2,
+        "square_inside_the_tanh": lambda dy, z, c: dy * (1 - np.tanh((z / c) ** 2)),
         "slope_without_tanh": lambda dy, z, c: dy * (1 - z**2 / c**2),
         "dy_forgotten": lambda dy, z, c: 1 - np.tanh(z / c) ** 2,
         "argument_not_divided": lambda dy, z, c: dy * (1 - np.tanh(z) ** 2),
@@ -510,6 +514,7 @@ WRONG = {
     "clip": {
         "root_forgotten": clip(lambda s, t: ifs(s, t) ** 2),
         "root_of_a_negative_number": clip(lambda s, t: np.sqrt(np.minimum(1, t / s))),
+        "sizes_scaled": clip(lambda s, t: np.sqrt(t / abs(s))),
         "every_head_scaled": clip(lambda s, t: np.sqrt(t / s)),
         "one_factor_for_all": clip(lambda s, t: np.full(len(s), ifs([s.max()], t)[0])),
         "heads_interleaved": lambda w_q, w_k, s, t: [
@@ -556,6 +561,7 @@ WRONG = {
         )(np.log(np.exp(z).sum())),
         "targets_of_all_tokens": lambda z, y, c: log_sum(z) - z[:, y] + c * log_sum(z) ** 2,
         "rows_of_the_targets": lambda z, y, c: log_sum(z) - z[y] + c * log_sum(z) ** 2,
+        "targets_from_one": lambda z, y, c: loss(lambda c, log_z: c * log_z**2)(z, y - 1, c),
         "largest_as_a_column": lambda z, y, c: (
             lambda log_z: log_z - z[range(len(z)), y] + c * log_z**2
         )(z.max(-1, keepdims=True) + np.log(shifted_sum(z))),
@@ -565,6 +571,15 @@ WRONG = {
         "cross_entropy_forgotten": lambda z, y, c: c * log_sum(z) ** 2,
     },
     "z_loss_backward": {
+        "targets_from_one": lambda z, y, c: gradient(
+            lambda p, onehot, c, log_z: (1 + 2 * c * log_z) * p - onehot
+        )(z, y - 1, c),
+        "target_for_onehot": lambda z, y, c: gradient(
+            lambda p, onehot, c, log_z: (1 + 2 * c * log_z) * p - y.reshape(-1, 1)
+        )(z, y, c),
+        "onehot_of_the_tokens": lambda z, y, c: gradient(
+            lambda p, onehot, c, log_z: (1 + 2 * c * log_z) * p - np.identity(len(z))[y]
+        )(z, y, c),
         "two_forgotten": gradient(lambda p, y, c, log_z: (1 + c * log_z) * p - y),
         "square_kept": gradient(lambda p, y, c, log_z: p - y + 2 * c * log_z**2 * p),
         "one_not_multiplied": gradient(lambda p, y, c, log_z: 1 + 2 * c * log_z * p - y),
@@ -636,6 +651,11 @@ GUESSES = [
 @pytest.mark.parametrize(("guess", "names"), GUESSES)
 def test_a_wrong_prediction_is_named(guess, names):
     assert named(RIGHT | guess, "predict") == names
+
+
+@pytest.mark.parametrize("third", [Fraction(1, 3), np.array(1 / 3), np.float32(1 / 3)])
+def test_a_prediction_is_a_number_of_any_type(third):
+    assert judged(RIGHT | {"others": third}, "predict").passed
 
 
 @pytest.mark.parametrize("guess", [{"others": 0.33}, {"large": 5.7}, {"step": 0.045}])

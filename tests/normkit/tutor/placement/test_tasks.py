@@ -689,6 +689,30 @@ def third_norm_twice(u, feed_forward, norms):
     return u + norms[2](feed_forward(norms[2](u)))
 
 
+def pre_without_attention(x, attention, feed_forward, norms):
+    attention(norms[0](x))
+    return x + feed_forward(norms[1](x))
+
+
+def post_without_attention(x, attention, feed_forward, norms):
+    u = norms[0](x)
+    return norms[1](u + feed_forward(u))
+
+
+def deep_without_attention(x, attention, feed_forward, norms, alpha):
+    return norms[1](alpha * x + feed_forward(x))
+
+
+def pre_from_the_other_end(x, attention, feed_forward, norms):
+    u = x + feed_forward(norms[1](x))
+    return u + attention(norms[0](u))
+
+
+def post_from_the_other_end(x, attention, feed_forward, norms):
+    u = norms[1](x + feed_forward(x))
+    return norms[0](u + attention(u))
+
+
 def pre_with_last_norm_first(x, attention, feed_forward, norms):
     u = x + attention(norms[1](x))
     return u + feed_forward(norms[0](u))
@@ -1330,6 +1354,11 @@ def transposed_and_scaled(attention, feed_forward, beta):
     feed_forward.down.weight.data = -feed_forward.up.weight.data.mT.clone()
 
 
+def truncated(linear, gain):
+    std = gain * (2 / sum(linear.weight.shape)) ** 0.5
+    nn.init.trunc_normal_(linear.weight, std=std, a=-2 * std, b=2 * std)
+
+
 def as_torch_does(linear, gain):
     nn.init.kaiming_uniform_(linear.weight, a=5**0.5)
 
@@ -1347,6 +1376,7 @@ INITS = [
     (but("up", "down"), "attention_untouched"),
     (but("q", "k", "v", "out"), "attention_untouched"),
     (copied, "matrices_alike"),
+    (drawn(truncated), "truncated_normal"),
     (transposed_and_scaled, "matrices_alike"),
     (drawn(after_a_seed), "matrices_alike"),
     (in_another_way(by_kaiming), "kaiming_instead"),
@@ -1636,6 +1666,12 @@ WRONG = [
     ("post", post_with_x_in_both_sums, "input_added_again"),
     ("post", post_reading_the_sum, "sum_read_before_its_norm"),
     ("post", post_with_last_norm_first, "norms_exchanged"),
+    ("pre", pre_without_attention, "attention_lost"),
+    ("post", post_without_attention, "attention_lost"),
+    ("deep", deep_without_attention, "attention_lost"),
+    ("pre", pre_from_the_other_end, "parts_exchanged"),
+    ("post", post_from_the_other_end, "parts_exchanged"),
+    ("model", ending_with(lambda width: nn.LayerNorm(width, 1e-3)), "eps_of_the_final_norm"),
     ("deep", deep_reading_a_scaled_stream_at_last, "scaled_stream_read_in_second"),
     ("deep", deep_with_a_bracket_at_last, "alpha_on_both"),
     ("deep", deep_without_the_last_norm, "norm_forgotten_in_second"),
@@ -1792,6 +1828,13 @@ def test_two_mistakes_are_both_named():
     assert set(named(AllInAList, "model")) == {"blocks_in_a_list", "final_norm_not_learnt"}
     found = {"scaled_stream_read", "alpha_in_the_first_alone"}
     assert set(named(deep_scaled_at_the_beginning, "deep")) == found
+
+
+def test_branches_side_by_side_have_no_order():
+    def answer(x, attention, feed_forward, norms):
+        return x + attention(norms[1](x)) + feed_forward(norms[0](x))
+
+    assert set(named(answer, "pre")) == {"parallel_branches", "norms_exchanged"}
 
 
 def test_a_norm_that_grows_hides_no_other_mistake():
