@@ -136,12 +136,13 @@ def unset():
 
 RAISED = {
     "FIT": [lambda: x + np.ones(2), lambda: t + torch.ones(2)],
+    "GROWN": [lambda: x[0].__imul__(x), lambda: torch.ones(3).mul_(t)],
     "ASSIGNED": [assigned],
     "OUTSIDE": [lambda: x.mean(axis=2)],
     "INSIDE": [lambda: t.mean(dim=2)],
     "ARGUMENT": [lambda: x.mean(keepdim=True)],
     "INIT_ARGUMENT": [lambda: Misspelt(eps=0.1)],
-    "INIT_NONE": [lambda: Misspelt(3), lambda: Scale(3)],
+    "INIT_NONE": [lambda: Misspelt(3), lambda: NoForward(3), lambda: Scale(3)],
     "NO_INIT": [lambda: PlainMisspelt(3)],
     "SUPER": [WithFeatures],
     "MADE_FIRST": [lambda: torch.nn.Tanh(t), lambda: torch.nn.MSELoss(t, t)],
@@ -243,6 +244,7 @@ RAISED = {
     "COUNTING": [lambda: range(torch.nn.ModuleList()), lambda: range({})],
     "NO_COUNT": [lambda: range(torch.nn.LayerNorm(3)), lambda: range(torch.nn.Linear(3, 2))],
     "FIXED": [lambda: setattr(slice(1), "start", 2), lambda: setattr(Chunk(1), "n", 2)],
+    "PARTS": [lambda: Chunk(1)["n"], lambda: x.shape["features"]],
     "ONE_INDEX": [lambda: x.tolist()[0, 0]],
     "JOINED": [lambda: [1] + 1, lambda: (1,) + 1, lambda: 0 + (1,)],
     "UNLIKE": [lambda: (1,) + [1], lambda: (0,) + range(2), lambda: range(2) + (0,)],  # noqa: RUF005
