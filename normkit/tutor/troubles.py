@@ -49,12 +49,16 @@ MADE_FIRST = N_(
 )
 HOLDER = N_("A {0} only holds layers and cannot be called: call each of its layers in a loop.")
 FORWARD = N_(
-    "The layer {0} has no forward: that is misspelt, or indented so that it belongs to another "
-    "method."
+    "The layer {0} has no forward: perhaps that is misspelt, has its name of another library "
+    "(call), or is indented so that it belongs to another method."
 )
 INHERITED = N_(
     "torch.nn.Module has no forward that super() could call: what the layer computes stands in its "
     "own forward."
+)
+REGISTERED = N_(
+    "{0} is of another library: in PyTorch, torch.nn.Parameter(...), set in __init__, makes a "
+    "parameter."
 )
 PARAMETER = N_(
     "A parameter can only be replaced by another: wrap the tensor in torch.nn.Parameter, or change "
@@ -444,6 +448,7 @@ COMMON = (
     (rf"'(\w+)' object cannot {AS_INTEGER}", COUNTING),
     (r"object of type '([\w.]+)' has no len", LENGTHLESS),
     (rf"'([A-Z]\w*)' object has no attribute '({OF_MODULES})'", NO_MODULE),
+    (r"object has no attribute '(add_weight|add_variable|param)'\n.*\bself\.\1\(", REGISTERED),
     (r"'(\w+)' object has no attribute '(\w+)'\n.*\bself\.\2\(", UNMADE),
     (r"'(\w+)' object has no attribute '(\w+)'\n.*\bself\.\2\b", ATTRIBUTE),
     (r"'([A-Z]\w*)' object has no attribute '(\w+)'\n\n", ASKED),

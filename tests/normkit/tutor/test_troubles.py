@@ -100,6 +100,9 @@ class Keeping(Scale):
     def call(self):
         return self.zzzzzz(1)
 
+    def make(self):
+        self.weight = self.add_weight(shape=(3,), initializer="ones")
+
 
 def in_place():
     t.mul_(2)
@@ -169,6 +172,7 @@ RAISED = {
     "BUFFER_NAME": [lambda: Registered(t).exchanged()],
     "TWICE": [lambda: Registered(t, twice=True)],
     "NO_MODULE": [Unrelated, lambda: PlainMisspelt().state_dict()],
+    "REGISTERED": [Keeping().make],
     "PARAMETER": [lambda: Replaced()(t)],
     "LIST": [lambda: [1.0].mean(), lambda: (1.0).shape],
     "APPENDING": [lambda: x.append(1), lambda: t.append(1)],
