@@ -43,9 +43,10 @@ class Verdict:
 
     program: the right program whose mistakes these are. alone: the mistakes that explain one
     result each, where none explain all. right: the results that are right on all probes. missing:
-    those that are None. order: for each result, which came in its place. rounded: whether all are
-    right but for that. changed: the inputs that were changed in place. seen: what was observed on
-    the probe of the difference. unlike: whether the mistakes raise another exception there.
+    those that are None. unfilled: those that are arrays of zeros. order: for each result, which
+    came in its place. rounded: whether all are right but for that. changed: the inputs that were
+    changed in place. seen: what was observed on the probe of the difference. unlike: whether the
+    mistakes raise another exception there.
     """
 
     task: Task
@@ -56,6 +57,7 @@ class Verdict:
     alone: Mapping[str, tuple[Mistake, ...]] = field(default_factory=dict)
     right: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    unfilled: tuple[str, ...] = ()
     order: Mapping[str, str] = field(default_factory=dict)
     rounded: bool = False
     changed: tuple[str, ...] = ()
@@ -325,7 +327,8 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
     """What explains all results; else what explains those that are not None; else each alone."""
     fine = tuple(n for n in case.names if case.only([n]).first_difference() is None)
     missing = tuple(n for n in case.names if _is_none(n, case))
-    verdict = replace(verdict, right=fine, missing=missing)
+    unfilled = tuple(n for n in case.names if _is_unfilled(n, case))
+    verdict = replace(verdict, right=fine, missing=missing, unfilled=unfilled)
     if missing and any(result.error for result in case.seen):
         return _broken(verdict, case)
     order = _order(case)
@@ -411,6 +414,12 @@ def _is_none(name: str, case: Case) -> bool:
     pairs = zip(case.seen, case.right, strict=True)
     kinds = {(a.kinds[name], b.kinds.get(name)) for a, b in pairs if name in a.kinds}
     return bool(kinds) and all(kind == "NoneType" != wanted for kind, wanted in kinds)
+
+
+def _is_unfilled(name: str, case: Case) -> bool:
+    """Whether a result is an array of zeros, as np.zeros makes it, wherever it was returned."""
+    came = [result.values[name] for result in case.seen if name in result.values]
+    return bool(came) and all(a.ndim and a.dtype.kind in "if" and not a.any() for a in came)
 
 
 def _explaining(case: Case, names: set[str] | None = None, several: bool = True) -> Trial | None:

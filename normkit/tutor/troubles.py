@@ -9,6 +9,10 @@ FIT = N_(
     "Shapes fit if, read from the right, their lengths are equal or one of them is 1. A mean taken "
     "with keepdims=True keeps its axis, with length 1."
 )
+GROWN = N_(
+    "An operation in place, such as a *= b, cannot give what stands on its left another shape. "
+    "Make a new array: c = a * b."
+)
 ASSIGNED = N_(
     "What is assigned must fit its place: read from the right, its lengths are those of the place, "
     "or 1."
@@ -28,12 +32,12 @@ SHAPE = N_(
     "fewer axes than that."
 )
 INIT_ARGUMENT = N_(
-    "__init__ of {0} has no argument {1}: look at its first line; or perhaps its own name is "
-    "misspelt (two underscores on each side)."
+    "__init__ of {0} has no argument {1}: look at its first line; or perhaps it is missing, or its "
+    "name misspelt (two underscores on each side)."
 )
 INIT_NONE = N_(
     "__init__ of {0} takes a single argument, the layer itself (self): look at its first line; or "
-    "perhaps its own name is misspelt (two underscores on each side)."
+    "perhaps it is missing, or its name misspelt (two underscores on each side)."
 )
 SUPER = N_("super().__init__() takes no arguments here.")
 NO_INIT = N_(
@@ -52,6 +56,10 @@ FORWARD = N_(
 INHERITED = N_(
     "torch.nn.Module has no forward that super() could call: what the layer computes stands in its "
     "own forward."
+)
+REGISTERED = N_(
+    "{0} is of another library: in PyTorch, torch.nn.Parameter(...), set in __init__, makes a "
+    "parameter."
 )
 PARAMETER = N_(
     "A parameter can only be replaced by another: wrap the tensor in torch.nn.Parameter, or change "
@@ -186,6 +194,10 @@ TENSOR = N_(
     "function of NumPy; elsewhere torch.tensor(...) makes it a tensor."
 )
 LIKE = N_("torch.{0}_like takes a tensor; for a given length there is torch.{0}.")
+PARTS = N_(
+    "A tuple has no keys in quotes: a part with a name is read with a dot, as in a.n, any other by "
+    "its number, as in a[0]."
+)
 ONE_INDEX = N_("A list has one index at a time: make it an array first.")
 JOINED = N_(
     "The sign + joins a {0} to another {0}, not to a number. A tuple of one number is written "
@@ -263,8 +275,9 @@ LOADED = N_(
 )
 SIZE = N_("{0} has the shape {2}, but weights of shape {1} are to be loaded into it.")
 LEAF = N_(
-    "A tensor whose gradient is wanted is changed in place. A parameter is set by way of its "
-    ".data, or with torch.no_grad(): above; of an input, make a new tensor, as in x = x - ..."
+    "A tensor whose gradient is wanted is changed in place. In forward, make a new one, as in "
+    "y = x - ... or y = weight * x; when a layer is made, or its weights are updated, a parameter "
+    "is set by way of its .data, or with torch.no_grad(): above."
 )
 NEEDED = N_(
     "An operation in place, such as x -= ..., changes a tensor that the backward pass still needs. "
@@ -339,6 +352,7 @@ INSIDE_IT = r"(?:element of type|but got|ints, not) (tuple|list|range|torch\.Siz
 # what is perhaps meant by a name or an attribute that is unknown
 COMMON = (
     (r"could not broadcast input array", ASSIGNED),
+    (r"non-broadcastable output|output with shape .* the broadcast shape", GROWN),
     (r"could not be broadcast|broadcast shape|must match the size of tensor", FIT),
     (r"axis (-?\d+) is out of bounds for array of dimension (\d+)", OUTSIDE),
     (r"expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)", INSIDE),
@@ -436,6 +450,7 @@ COMMON = (
     (r"'(tuple|str)' object does not support item assignment", UNCHANGING),
     (r"can't set attribute|has no setter|readonly attribute", FIXED),
     (r"list indices must be integers or slices, not tuple", ONE_INDEX),
+    (r"tuple indices must be integers or slices, not str", PARTS),
     (r"can only concatenate str|ufunc 'add' did not contain a loop .*<U", STRINGS),
     (r"return arrays must be of ArrayType", RESULT),
     (r"can only concatenate (list|tuple) \(not \"(?:int|float)\"", JOINED),
@@ -446,6 +461,7 @@ COMMON = (
     (rf"'(\w+)' object cannot {AS_INTEGER}", COUNTING),
     (r"object of type '([\w.]+)' has no len", LENGTHLESS),
     (rf"'([A-Z]\w*)' object has no attribute '({OF_MODULES})'", NO_MODULE),
+    (r"object has no attribute '(add_weight|add_variable|param)'\n.*\bself\.\1\(", REGISTERED),
     (r"'(\w+)' object has no attribute '(\w+)'\n.*\bself\.\2\(", UNMADE),
     (r"'(\w+)' object has no attribute '(\w+)'\n.*\bself\.\2\b", ATTRIBUTE),
     (r"'([A-Z]\w*)' object has no attribute '(\w+)'\n\n", ASKED),

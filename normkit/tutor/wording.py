@@ -50,6 +50,11 @@ UNKNOWN = N_(
 NEARLY = N_(
     "{name} is nearly right: perhaps it is rounded too far, or a number on the way there is."
 )
+UNFILLED = N_(
+    "{name} is 0 throughout, whatever comes in: perhaps an array of zeros is returned into which "
+    "nothing was written. In a loop over its rows, row = ... writes nothing into it; y[i] = ... "
+    "does, and in JAX y = y.at[i].set(...)."
+)
 NO_RETURN = N_("A function without return gives None.")
 WIDENED = N_(
     "One array of float64 makes float64 of all that is computed with it: np.zeros(shape) and "
@@ -143,8 +148,9 @@ def _advice(verdict: Verdict, _: Translate) -> list[str]:
         messages = [f"{i}. {message}" for i, message in enumerate(messages, 1)]
         messages.insert(0, _("Together, these mistakes explain all results:"))
     if not messages and found.what in NUMBERS:
-        unknown = NEARLY if _is_nearly_right(found) else UNKNOWN
-        messages = [_(unknown).format(name=found.name)]
+        unfilled = UNFILLED if found.name in verdict.unfilled else UNKNOWN
+        unknown = NEARLY if _is_nearly_right(found) else unfilled
+        messages = [_(unknown).format(name=_(found.name))]
     return [line for message in messages for line in _wrap(message)]
 
 

@@ -100,6 +100,9 @@ class Keeping(Scale):
     def call(self):
         return self.zzzzzz(1)
 
+    def make(self):
+        self.weight = self.add_weight(shape=(3,), initializer="ones")
+
 
 def in_place():
     t.mul_(2)
@@ -136,12 +139,13 @@ def unset():
 
 RAISED = {
     "FIT": [lambda: x + np.ones(2), lambda: t + torch.ones(2)],
+    "GROWN": [lambda: x[0].__imul__(x), lambda: torch.ones(3).mul_(t)],
     "ASSIGNED": [assigned],
     "OUTSIDE": [lambda: x.mean(axis=2)],
     "INSIDE": [lambda: t.mean(dim=2)],
     "ARGUMENT": [lambda: x.mean(keepdim=True)],
     "INIT_ARGUMENT": [lambda: Misspelt(eps=0.1)],
-    "INIT_NONE": [lambda: Misspelt(3), lambda: Scale(3)],
+    "INIT_NONE": [lambda: Misspelt(3), lambda: NoForward(3), lambda: Scale(3)],
     "NO_INIT": [lambda: PlainMisspelt(3)],
     "SUPER": [WithFeatures],
     "MADE_FIRST": [lambda: torch.nn.Tanh(t), lambda: torch.nn.MSELoss(t, t)],
@@ -170,6 +174,7 @@ RAISED = {
     "BUFFER_NAME": [lambda: Registered(t).exchanged()],
     "TWICE": [lambda: Registered(t, twice=True)],
     "NO_MODULE": [Unrelated, lambda: PlainMisspelt().state_dict()],
+    "REGISTERED": [Keeping().make],
     "PARAMETER": [lambda: Replaced()(t)],
     "LIST": [lambda: [1.0].mean(), lambda: (1.0).shape],
     "APPENDING": [lambda: x.append(1), lambda: t.append(1)],
@@ -246,6 +251,7 @@ RAISED = {
     "COUNTING": [lambda: range(torch.nn.ModuleList()), lambda: range({})],
     "NO_COUNT": [lambda: range(torch.nn.LayerNorm(3)), lambda: range(torch.nn.Linear(3, 2))],
     "FIXED": [lambda: setattr(slice(1), "start", 2), lambda: setattr(Chunk(1), "n", 2)],
+    "PARTS": [lambda: Chunk(1)["n"], lambda: x.shape["features"]],
     "ONE_INDEX": [lambda: x.tolist()[0, 0]],
     "JOINED": [lambda: [1] + 1, lambda: (1,) + 1, lambda: 0 + (1,)],
     "UNLIKE": [lambda: (1,) + [1], lambda: (0,) + range(2), lambda: range(2) + (0,)],  # noqa: RUF005

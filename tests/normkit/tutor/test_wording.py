@@ -1,6 +1,7 @@
 """A verdict in words: what a student reads."""
 
 import numpy as np
+import pytest
 import wcwidth
 
 from normkit import diagnose
@@ -85,6 +86,24 @@ MEAN_TERM = next(m for m in mistakes_of(BACKWARD) if m.name == "mean_term_droppe
 
 def told(message, said):
     return "".join(message.split()) in "".join(said.split())
+
+
+def by_rows(into):
+    def answer(x, gamma, eps=1e-5):
+        y = np.zeros(x.shape)
+        for index in np.ndindex(x.shape[:-1]):
+            row = gamma * x[index] / np.sqrt((x[index] ** 2).max() + eps)
+            if into:
+                y[index] = row
+        return y
+
+    return answer
+
+
+@pytest.mark.parametrize("into", [False, True])
+def test_an_array_that_stays_as_np_zeros_makes_it_is_told_of(into, capsys):
+    diagnose(by_rows(into), "rms_norm/forward")
+    assert ("y is 0 throughout, whatever comes in" in capsys.readouterr().out) != into
 
 
 def test_a_mistake_is_named_beside_a_part_that_is_missing(capsys):

@@ -616,6 +616,62 @@ def test_a_wrong_backward_pass_is_named(name):
     assert named(backward(BACKWARD[name]), "layer_norm/backward") == [name.partition(":")[0]]
 
 
+def of_the_second_axis(dy, x, gamma, eps=1e-5):
+    """As for (N, D) alone, in the form of a well-known course."""
+    n = x.shape[1]
+    std = np.sqrt(x.var(axis=1, keepdims=True) + eps)
+    xhat, dxhat = (x - mean(x, 1)) / std, dy * gamma
+    sums = dxhat.sum(axis=1, keepdims=True) + xhat * (dxhat * xhat).sum(axis=1, keepdims=True)
+    return (n * dxhat - sums) / n / std, (dy * xhat).sum(axis=0), dy.sum(axis=0)
+
+
+def test_a_backward_pass_for_two_axes_alone_is_named():
+    names = named(of_the_second_axis, "layer_norm/backward")
+    assert names == ["axis_one", "gradients_over_first_axis"]
+
+
+def divided_by_rows(dy, x, gamma, eps=1e-5):
+    """The form of batch normalisation, whose N is the number of rows."""
+    x, upstream = x.reshape(-1, x.shape[-1]), dy.reshape(-1, x.shape[-1])
+    n, std = len(x), rooted(x, eps)
+    xhat, dxhat = (x - mean(x)) / std, upstream * gamma
+    sums = dxhat.sum(1, keepdims=True) + xhat * (dxhat * xhat).sum(1, keepdims=True)
+    dx = (n * dxhat - sums) / n / std
+    return dx.reshape(dy.shape), (upstream * xhat).sum(0), upstream.sum(0)
+
+
+def test_sums_divided_by_the_number_of_rows_are_named():
+    assert named(divided_by_rows, "layer_norm/backward") == ["divided_by_batch"]
+
+
+def carried_over(x, gamma, beta, eps=1e-5):
+    y, squares = np.empty(x.shape, gamma.dtype), 0.0
+    for index in np.ndindex(x.shape[:-1]):
+        centred = x[index] - x[index].mean()
+        for value in centred:
+            squares += value * value
+        y[index] = gamma * centred / np.sqrt(squares / len(gamma) + eps) + beta
+    return y
+
+
+def axis_one_if_any(x, gamma, beta, eps=1e-5):
+    axis = 1 if x.ndim > 1 else 0
+    std = np.sqrt(x.var(axis=axis, keepdims=True) + eps)
+    return gamma * (x - mean(x, axis)) / std + beta
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        (carried_over, "sum_carried_over"),
+        (axis_one_if_any, "axis_one"),
+        (lambda x, g, b, eps=1e-5: g * (x - mean(x)) / rooted(x, 1e-3) + b, "other_fixed_eps"),
+    ],
+)
+def test_a_forward_pass_as_in_another_language_is_named(answer, name):
+    assert named(answer, "layer_norm/forward") == [name]
+
+
 def test_the_backward_pass_of_batch_normalisation_is_named():
     def answer(dy, x, gamma, eps=1e-5):
         n, std = len(x), np.sqrt(x.var(0) + eps)
@@ -792,10 +848,11 @@ def parameters(eps=1e-5, **shapes):
     return Layer
 
 
-def test_a_layer_that_widens_its_input_is_named():
+@pytest.mark.parametrize("wide", [torch.float32, torch.float64])
+def test_a_layer_that_widens_its_input_is_named(wide):
     class Widened(made("")):
         def forward(self, x):
-            return super().forward(x.float())
+            return super().forward(x.to(wide))
 
     assert named(Widened, "layer_norm/layer") == ["dtype_not_kept"]
 

@@ -1081,6 +1081,45 @@ WRITTEN += [
 ]
 
 
+def carried_over(x, gamma, eps=1e-5):
+    y, squares = np.empty(x.shape, gamma.dtype), 0.0
+    for index in np.ndindex(x.shape[:-1]):
+        for value in x[index]:
+            squares += value * value
+        y[index] = gamma * x[index] / np.sqrt(squares / len(gamma) + eps)
+    return y
+
+
+def one_more_in_a_loop(x, gamma, p, eps=1e-5):
+    k, squares = math.ceil(p * len(gamma)), 0.0
+    for i in range(k + 1):
+        squares = squares + x[..., i] ** 2
+    return gamma * x / np.sqrt(squares / k + eps)[..., None]
+
+
+def from_the_second(x, gamma, p, eps=1e-5):
+    return gamma * x / rms(x[..., 1 : math.ceil(p * len(gamma)) + 1], eps)
+
+
+def over_all_tokens(dy, xhat, r, g):
+    return (dy * g - xhat * (dy * g * xhat).mean(tuple(range(dy.ndim - 1)), keepdims=True)) / r
+
+
+def along_a_unit_vector_once(dy, xhat, r, g):
+    unit = xhat / np.linalg.norm(xhat, axis=-1, keepdims=True)
+    return (dy * g - xhat * (dy * g * unit).sum(axis=-1, keepdims=True)) / r
+
+
+WRITTEN += [
+    ("rms_norm/forward", "sum_carried_over", carried_over),
+    ("rms_norm/partial", "one_feature_off", one_more_in_a_loop),
+    ("rms_norm/partial", "counted_from_one", from_the_second),
+    ("rms_norm/backward", "projection_over_batch", backward(over_all_tokens)),
+    ("rms_norm/backward", "divided_by_length", backward(along_a_unit_vector_once)),
+    ("rms_norm/fold", "diagonal_alone", lambda w, c, g, b: (w * np.diag(g), c + w @ b)),
+]
+
+
 @pytest.mark.parametrize(("task", "name", "answer"), WRITTEN)
 def test_a_wrong_answer_is_named(task, name, answer):
     assert named(answer, task) == [name]

@@ -1120,6 +1120,36 @@ OTHERWISE = [
 ]
 
 
+def shape_of_all(x):
+    n, mean, m2 = 0, np.zeros(x.shape), np.zeros(x.shape)
+    for value in x:
+        n, before = n + 1, value - mean
+        mean = mean + before / n
+        m2 = m2 + before * (value - mean)
+    return n, mean, m2
+
+
+def summed_into_the_first(x):
+    total = x[0]
+    for value in x[1:]:
+        total += value
+    return ((x - total / len(x)) ** 2).mean(axis=0)
+
+
+def apart(a, b):
+    if not a.n + b.n:
+        return a
+    n, distance = a.n + b.n, abs(a.mean - b.mean)
+    return n, a.mean + distance * b.n / n, a.m2 + b.m2 + distance**2 * a.n * b.n / n
+
+
+OTHERWISE += [
+    ("stability/welford", "made_like_x", shape_of_all),
+    ("stability/two_pass", "first_value_changed", summed_into_the_first),
+    ("stability/merge", "delta_without_sign", apart),
+]
+
+
 @pytest.mark.parametrize(("task", "name", "answer"), OTHERWISE)
 def test_a_mistake_written_otherwise_is_named(task, name, answer):
     assert named(answer, task) == [name]
