@@ -111,10 +111,14 @@ def _progress(verdict: Verdict, _: Translate) -> list[str]:
     if right:
         lines.append(_("Right already: {names}.").format(names=_listed(right, _)))
     if verdict.missing:
-        gradients = any(re.match(r"d[a-z]", name) for name in verdict.missing)
+        gradients = any(map(_is_gradient, verdict.missing))
         text = _(MISSING_GRADIENT if gradients else MISSING)
         lines.append(text.format(names=_listed(verdict.missing, _)))
     return [line for text in lines for line in _wrap(text)]
+
+
+def _is_gradient(name: str) -> bool:
+    return bool(re.match(r"d[a-z]", name))
 
 
 def _advice(verdict: Verdict, _: Translate) -> list[str]:
@@ -213,7 +217,8 @@ def _told(verdict: Verdict, _: Translate) -> list[str]:
         told &= any(facts[name] != facts[f"right_{name}"] for name in ("mean", "var"))
     text = _(SENTENCES[found.what]).format(**facts) if told else ""
     nothing = found.what == "results" and "NoneType" in found.came.values()
-    nothing |= found.what == "type" and found.came == "NoneType" and told
+    returned = not _is_gradient(found.name) or found.name == next(iter(verdict.seen.kinds), "")
+    nothing |= found.what == "type" and found.came == "NoneType" and told and returned
     widened = told and found.what == "dtype" and facts["came"] == "float64"
     said = (text, _(NO_RETURN) * nothing, _(WIDENED) * widened)
     return [line for part in said if part for line in _wrap(part)]

@@ -1430,6 +1430,20 @@ def test_a_gradient_for_one_mode_only_is_told_as_such():
     assert "without return gives None" in judged(answer, "backward").explain()
 
 
+def test_a_gradient_that_does_not_arrive_is_no_missing_return():
+    class Cut(ByHand):
+        def forward(self, x):
+            return super().forward(x.detach())
+
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        dx, *others = staged(dy, x, gamma, running_mean, running_var, training, eps)
+        return dx, *(others if training else (None, None))
+
+    for part, wrong in (("layer", Cut), ("backward", answer)):
+        said = judged(wrong, part).explain()
+        assert "NoneType" in said and "without return" not in said
+
+
 def test_an_exception_on_rows_is_no_mistake_in_images():
     def answer(x, gamma, beta, eps):
         return gamma.reshape(3, 4, 5) * x
