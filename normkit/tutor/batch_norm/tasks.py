@@ -157,12 +157,18 @@ def _use_fold(answer, **given) -> Named:
     yield from parts(answer(*given.values()), "weight", "bias")
 
 
+def _asked(eps, momentum) -> dict[str, float | None]:
+    """What is asked of a new layer: nothing where its defaults will do."""
+    defaults = eps == 1e-5 and momentum == 0.1
+    return {} if defaults else {"eps": eps, "momentum": momentum}
+
+
 def _use_layer(answer, dy, x, gamma, beta, momentum, eps) -> Named:
     """Two batches, with an evaluation before, between and after."""
     import torch
 
     x, dy, weight, bias = map(torch.from_numpy, (x, dy, gamma, beta))
-    layer = new(answer, x.shape[1], eps=eps, momentum=momentum)
+    layer = new(answer, x.shape[1], **_asked(eps, momentum))
     yield "state_dict()", shapes(layer.state_dict().items())
     counter = "num_batches_tracked"
     yield STARTS, starts((k, v) for k, v in layer.state_dict().items() if k != counter)
@@ -186,7 +192,7 @@ def _use_layer(answer, dy, x, gamma, beta, momentum, eps) -> Named:
 
 def _use_plain(answer, dy, x, gamma, beta, momentum, eps) -> Named:
     """The same without PyTorch: arrays are its state, `training` its mode; no gradients."""
-    layer = answer(x.shape[1], eps=eps, momentum=momentum)
+    layer = answer(x.shape[1], **_asked(eps, momentum))
     state = "weight", "bias", *RUNNING
     yield "vars(layer)", shapes(held(layer, state))
     yield STARTS, starts(held(layer, state), FLOATS)
@@ -202,7 +208,7 @@ def _use_plain(answer, dy, x, gamma, beta, momentum, eps) -> Named:
     layer.training = False
     yield AGAIN, called(layer, x)
     yield "num_batches_tracked", layer.num_batches_tracked
-    yield UNTOLD, called(answer(x.shape[1], eps=eps, momentum=momentum), x)
+    yield UNTOLD, called(answer(x.shape[1], **_asked(eps, momentum)), x)
 
 
 # --- The tasks --------------------------------------------------------------------------------
