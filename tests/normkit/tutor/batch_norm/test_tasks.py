@@ -1572,6 +1572,24 @@ def test_a_gradient_that_does_not_arrive_is_no_missing_return():
         assert "NoneType" in said and "without return" not in said
 
 
+def test_a_mistake_is_not_the_only_one_where_another_may_hide():
+    class Random(ByHand):
+        def __init__(self, features, eps=1e-5, momentum=0.1):
+            super().__init__(features, eps, momentum)
+            self.weight.data = torch.linspace(1, 2, features)
+            self.running_var.zero_()
+
+    assert "old_value_lost" not in [mistake.name for mistake in judged(Random, "layer").mistakes]
+
+
+def test_shapes_that_fail_do_not_hide_the_momentum():
+    class Both(OrATenth, ForImages):
+        pass
+
+    names = sorted(mistake.name for mistake in judged(Both, "layer").mistakes)
+    assert names == ["no_plain_average", "shaped_for_images"]
+
+
 def test_an_exception_on_rows_is_no_mistake_in_images():
     def answer(x, gamma, beta, eps):
         return gamma.reshape(3, 4, 5) * x

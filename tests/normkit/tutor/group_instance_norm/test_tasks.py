@@ -597,6 +597,21 @@ def test_groups_of_the_last_axis_are_named():
     assert named(as_in_keras, "group_instance_norm/forward") == ["groups_of_last_axis"]
 
 
+def with_statistics(mean, var):
+    def normalised(x, num_groups, eps):
+        rows = x.reshape(len(x), num_groups, -1)
+        found = rows.mean(mean, keepdims=True), rows.var(var, keepdims=True)
+        return ((rows - found[0]) / np.sqrt(found[1] + eps)).reshape(x.shape)
+
+    return around(normalised)
+
+
+@pytest.mark.parametrize("axes", [(None, None), (None, -1), (-1, None)])
+def test_a_mean_of_the_whole_array_is_named(axes):
+    named_here = named(with_statistics(*axes), "group_instance_norm/forward")
+    assert named_here == ["statistics_of_everything"]
+
+
 def across(axis):
     def normalised(x, num_groups, eps):
         return over(x.reshape(len(x), num_groups, -1), axis, eps).reshape(x.shape)
@@ -744,6 +759,12 @@ BACKWARD |= {
         r * (g * dy - batch_mean(g * dy) - xhat * batch_mean(g * dy * xhat))
     ),
 }
+
+
+def test_of_one_term_that_is_left_it_is_not_said_that_two_are_sums():
+    answer = backward(lambda dy, xhat, r, g: r * (g * dy - (g * dy).sum(-1, keepdims=True)))
+    found = named(answer, "group_instance_norm/backward")
+    assert sorted(found) == ["one_sum_instead_of_mean", "xhat_term_dropped"]
 
 
 @pytest.mark.parametrize("name", BACKWARD)
