@@ -502,7 +502,8 @@ def _each_alone(verdict: Verdict, case: Case) -> Verdict:
     """With the mistake that explains a wrong result by itself, for each for which just one does.
 
     It must leave right what is right; and be seen wherever it makes a truth or a whole number
-    wrong, which fit easily; and a word, such as names and shapes, unless it explains words.
+    wrong, which fit easily; and a word, such as names and shapes, unless it explains words. One
+    that is not seen there keeps others from being the only one: it may be there with another.
     """
     alone = dict[str, tuple[Mistake, ...]]()
     for names in _together_by_call(case.names):
@@ -513,12 +514,12 @@ def _each_alone(verdict: Verdict, case: Case) -> Verdict:
             able = {
                 trial.mistakes: trial
                 for trial in every
-                if trial.explains(part, {*names})
-                and trial.spares(verdict.right)
-                and trial.agrees_on(case, (place for place in trial.wrong if place[1] in facts))
+                if trial.explains(part, {*names}) and trial.spares(verdict.right)
             }
-            if len(able) == 1 and part.wrong:
-                ((found, trial),) = able.items()
+            if len(able) != 1 or not part.wrong:
+                continue
+            ((found, trial),) = able.items()
+            if trial.agrees_on(case, (place for place in trial.wrong if place[1] in facts)):
                 alone |= dict.fromkeys(wrong, found)
                 verdict = replace(verdict, program=trial.program)
     made = tuple(dict.fromkeys(mistake for some in alone.values() for mistake in some))

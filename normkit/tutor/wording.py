@@ -224,9 +224,10 @@ def _told(verdict: Verdict, _: Translate) -> list[str]:
         told &= any(facts[name] != facts[f"right_{name}"] for name in ("mean", "var"))
     text = _(SENTENCES[found.what]).format(**facts) if told else ""
     nothing = found.what == "results" and "NoneType" in found.came.values()
-    of_type = found.what == "type" and found.came == "NoneType" and told
+    none = found.what == "type" and found.came == "NoneType" and told and not verdict.mistakes
     # a gradient may be None because none arrived
-    nothing |= of_type and not verdict.mistakes and not _is_gradient(found.name)
+    returned = not _is_gradient(found.name) or found.name == next(iter(verdict.seen.kinds), "")
+    nothing |= none and returned
     widened = told and found.what == "dtype" and facts["came"] == "float64"
     said = (text, _(NO_RETURN) * nothing, _(WIDENED) * widened)
     return [line for part in said if part for line in _wrap(part)]

@@ -234,6 +234,7 @@ def _identity_probes(rng):
     four = {"norm": "pairs_of_channels", "x": images(rng, 2, 4, 3, 8)}
     more = [{"norm": name, "x": images(rng, 3, 6, 2, 4)} for name in MORE_NORMS]
     more += [{"norm": "instance_norm", "x": images(rng, 2, count, 3, 5)} for count in (8, 24)]
+    more += [{"norm": "pairs_of_channels", "x": images(rng, 5, 8, 3, 2)}]  # more examples than 4
     x = six[0]["x"] - six[0]["x"].mean((2, 3), keepdims=True)
     done = {"norm": "layer_norm_of_positions", "x": x / x.std((2, 3), keepdims=True)}
     name = N_("channels that are normalised already")

@@ -1393,6 +1393,134 @@ FOLDED += [
     (beta_for_no_bias, ["mean_not_folded"]),
 ]
 
+
+# --- Wrong, as written by those who read another book, or one sentence of this one otherwise ---
+
+
+def over_examples_first(x, gamma, beta, eps):
+    """Over all examples, and then over all positions."""
+    positions = tuple(range(1, x.ndim - 1))
+    mean, var = x.mean(0).mean(positions), x.var(0).mean(positions)
+    return scale_and_shift(x, gamma, beta, mean, var, eps)
+
+
+def measured_from(new):
+    def answer(x, gamma, beta, running_mean, running_var, momentum, eps):
+        y, mean, _ = running_loops(x, gamma, beta, running_mean, running_var, momentum, eps)
+        squares = (x - wide(mean if new else running_mean, x)) ** 2
+        var = squares.sum(axes(x)) / (x.size // x.shape[1] - 1)
+        return y, mean, (1 - momentum) * running_var + momentum * var
+
+    return answer
+
+
+def share_alone(x, gamma, beta, running_mean, running_var, momentum, eps):
+    running_mean, running_var = 0 * running_mean, 0 * running_var
+    return running_loops(x, gamma, beta, running_mean, running_var, momentum, eps)
+
+
+def each_by_itself(x, gamma, beta, running_mean, running_var, eps):
+    return np.concatenate([loops(example[None], gamma, beta, eps) for example in x])
+
+
+def each_as_a_token(x, gamma, beta, running_mean, running_var, eps):
+    xhat = np.stack([(one - one.mean()) / np.sqrt(one.var() + eps) for one in x])
+    return wide(gamma, x) * xhat + wide(beta, x)
+
+
+def twice(x, gamma, beta, running_mean, running_var, eps):
+    x = loops(x, np.ones_like(gamma), np.zeros_like(beta), eps)
+    return scale_and_shift(x, gamma, beta, running_mean, running_var, eps)
+
+
+def eps_in(modes):
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        eps = eps if training in modes else 0
+        return staged(dy, x, gamma, running_mean, running_var, training, eps)
+
+    return answer
+
+
+def fixed(dx):
+    """A slip in the formula of inference alone."""
+
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        given = running_mean, running_var, training, eps
+        found, *others = staged(dy, x, gamma, *given)
+        r = wide(1 / np.sqrt(running_var + eps), x)
+        return found if training else dx(dy, wide(gamma, x), r), *others
+
+    return answer
+
+
+def without_bias(of):
+    def answer(weight, bias, gamma, beta, mean, var, eps):
+        new_weight, new_bias = fold_rows(weight, bias, gamma, beta, mean, var, eps)
+        return new_weight, of(beta, mean) if bias is None else new_bias
+
+    return answer
+
+
+class Keras(ByHand):
+    """Its defaults."""
+
+    def __init__(self, features, eps=1e-3, momentum=0.99):
+        super().__init__(features, eps, momentum)
+
+
+class Told(ByHand):
+    """An argument, which train() does not set."""
+
+    def forward(self, x, training=False):
+        mode, self.training = self.training, training
+        y = super().forward(x)
+        self.training = mode
+        return y
+
+
+class OrATenth(ByHand):
+    def update(self, mean, var, x):
+        momentum, self.momentum = self.momentum, self.momentum or 0.1
+        super().update(mean, var, x)
+        self.momentum = momentum
+
+
+class ForImages(ByHand):
+    def forward(self, x):
+        mean, var, weight, bias = (
+            v.reshape(1, -1, 1, 1) for v in (*self.statistics(x), self.weight, self.bias)
+        )
+        return weight * (x - mean) / torch.sqrt(var + self.eps) + bias
+
+
+FORWARD += [(over_examples_first, ["variance_within_positions"])]
+RUN += [
+    (measured_from(new=True), ["measured_from_running_mean"]),
+    (measured_from(new=False), ["measured_from_running_mean"]),
+    (share_alone, ["old_value_lost"]),
+]
+INFER += [
+    (each_by_itself, ["example_in_inference"]),
+    (each_as_a_token, ["example_in_inference"]),
+    (twice, ["normalised_again"]),
+]
+LAYERS += [
+    (Keras, ["defaults_of_keras"]),
+    (Told, ["train_ignored"]),
+    (OrATenth, ["no_plain_average"]),
+    (ForImages, ["shaped_for_images"]),
+]
+BACK += [
+    (eps_in([True]), ["eps_in_one_mode"]),
+    (eps_in([False]), ["eps_in_one_mode"]),
+    (fixed(lambda dy, gamma, r: dy * r), ["gamma_forgotten_in_dx"]),
+    (fixed(lambda dy, gamma, r: dy * gamma * r**2), ["r_twice"]),
+]
+FOLDED += [
+    (without_bias(lambda beta, mean: 0 * beta), ["no_bias_left"]),
+    (without_bias(lambda beta, mean: beta - mean), ["mean_not_scaled"]),
+]
+
 WRONG = {
     "forward": FORWARD,
     "running": RUN,
@@ -1428,6 +1556,38 @@ def test_a_gradient_for_one_mode_only_is_told_as_such():
             return RIGHT["backward"][0](dy, x, gamma, running_mean, running_var, training, eps)
 
     assert "without return gives None" in judged(answer, "backward").explain()
+
+
+def test_a_gradient_that_does_not_arrive_is_no_missing_return():
+    class Cut(ByHand):
+        def forward(self, x):
+            return super().forward(x.detach())
+
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        dx, *others = staged(dy, x, gamma, running_mean, running_var, training, eps)
+        return dx, *(others if training else (None, None))
+
+    for part, wrong in (("layer", Cut), ("backward", answer)):
+        said = judged(wrong, part).explain()
+        assert "NoneType" in said and "without return" not in said
+
+
+def test_a_mistake_is_not_the_only_one_where_another_may_hide():
+    class Random(ByHand):
+        def __init__(self, features, eps=1e-5, momentum=0.1):
+            super().__init__(features, eps, momentum)
+            self.weight.data = torch.linspace(1, 2, features)
+            self.running_var.zero_()
+
+    assert "old_value_lost" not in [mistake.name for mistake in judged(Random, "layer").mistakes]
+
+
+def test_shapes_that_fail_do_not_hide_the_momentum():
+    class Both(OrATenth, ForImages):
+        pass
+
+    names = sorted(mistake.name for mistake in judged(Both, "layer").mistakes)
+    assert names == ["no_plain_average", "shaped_for_images"]
 
 
 def test_an_exception_on_rows_is_no_mistake_in_images():

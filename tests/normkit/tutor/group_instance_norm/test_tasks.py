@@ -1,5 +1,7 @@
 """Group normalisation: right answers of any style pass, wrong ones of students are named."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 import torch
@@ -572,9 +574,42 @@ def without_axis_by_example(x, num_groups, gamma, beta, eps):
     return spread(gamma, x) * np.concatenate(parts) + spread(beta, x)
 
 
-@pytest.mark.parametrize("answer", [without_axis, without_axis_by_example])
+def cut_along_axis_0(x, num_groups, gamma, beta, eps):
+    if len(x) % num_groups:
+        raise ValueError("num_groups does not divide C")
+    xhat = over(x.reshape(num_groups, -1), -1, eps).reshape(x.shape)
+    return spread(gamma, x) * xhat + spread(beta, x)
+
+
+@pytest.mark.parametrize("answer", [without_axis, without_axis_by_example, cut_along_axis_0])
 def test_a_batch_that_is_split_for_its_channels_is_named(answer):
     assert named(answer, "group_instance_norm/forward") == ["split_along_examples"]
+
+
+def as_in_keras(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    cells = x.reshape(*x.shape[:-1], num_groups, -1)
+    xhat = over(cells, (*range(1, x.ndim - 1), -1), eps).reshape(x.shape)
+    return gamma * xhat + beta
+
+
+def test_groups_of_the_last_axis_are_named():
+    assert named(as_in_keras, "group_instance_norm/forward") == ["groups_of_last_axis"]
+
+
+def with_statistics(mean, var):
+    def normalised(x, num_groups, eps):
+        rows = x.reshape(len(x), num_groups, -1)
+        found = rows.mean(mean, keepdims=True), rows.var(var, keepdims=True)
+        return ((rows - found[0]) / np.sqrt(found[1] + eps)).reshape(x.shape)
+
+    return around(normalised)
+
+
+@pytest.mark.parametrize("axes", [(None, None), (None, -1), (-1, None)])
+def test_a_mean_of_the_whole_array_is_named(axes):
+    named_here = named(with_statistics(*axes), "group_instance_norm/forward")
+    assert named_here == ["statistics_of_everything"]
 
 
 def across(axis):
@@ -726,6 +761,12 @@ BACKWARD |= {
 }
 
 
+def test_of_one_term_that_is_left_it_is_not_said_that_two_are_sums():
+    answer = backward(lambda dy, xhat, r, g: r * (g * dy - (g * dy).sum(-1, keepdims=True)))
+    found = named(answer, "group_instance_norm/backward")
+    assert sorted(found) == ["one_sum_instead_of_mean", "xhat_term_dropped"]
+
+
 @pytest.mark.parametrize("name", BACKWARD)
 def test_a_wrong_backward_pass_is_named(name):
     assert named(backward(BACKWARD[name]), "group_instance_norm/backward") == [name]
@@ -873,9 +914,19 @@ def broken_off(norm, group_norm, x):
     return 0
 
 
+def as_many_as_examples(norm, group_norm, x):
+    """Only numbers up to that of the examples are tried; a refusal ends nothing."""
+    for number in range(1, x.shape[0] + 1):
+        with suppress(ValueError):
+            if np.allclose(group_norm(x, number), norm(x)):
+                return number
+    return 0
+
+
 @pytest.mark.parametrize(
     ("name", "search"),
     [
+        ("examples_for_channels", as_many_as_examples),
         ("one_example_compared", searching(lambda a, b, x: np.allclose(a[0], b[0]))),
         ("one_example_compared", searching(lambda a, b, x: np.allclose(a[-1], b[-1]))),
         (
@@ -1117,9 +1168,24 @@ def test_a_misspelt_name_of_a_prediction_is_told():
         assert judge(observe((more, answer), task), task).passed
 
 
+def one_for_another(changed, seen):
+    def experiment(norm, x):
+        other = x.copy()
+        other[changed] += 10
+        return np.allclose(norm(other)[seen], norm(x)[seen])
+
+    return experiment
+
+
+def independent_if_none_is_alike(norm, x):
+    return not any(np.allclose(norm(x[[i]])[0], norm(x)[i]) for i in range(len(x)))
+
+
 @pytest.mark.parametrize(
     ("name", "experiment"),
     [
+        *(("one_pair_tested", one_for_another(*of)) for of in ((-1, 0), (0, -1), (1, 0), (0, 1))),
+        ("answer_inverted", independent_if_none_is_alike),
         ("last_example_tested", last_only),
         ("not_every_example_tested", alone(np.allclose, lambda n: range(1, n))),
         ("not_every_example_tested", alone(np.allclose, lambda n: range(n - 1))),
