@@ -639,7 +639,7 @@ def test_what_a_second_batch_does_to_a_layer_is_seen():
     assert verdict.difference.name == "y in evaluation after a second batch"
     assert named(Forgetful, "batch_norm_layer") == ["old_value_lost"]
     assert named(OfTests, "batch_norm_layer") == ["updated_in_evaluation_alone"]
-    assert named(ToldByNobody, "batch_norm_layer") == ["always_in_evaluation"]
+    assert named(ToldByNobody, "batch_norm_layer") == ["train_ignored"]
     assert named(Uncounted, "batch_norm_layer") == ["batches_not_counted"]
     assert named(CountedTwice, "batch_norm_layer") == ["counted_twice"]
     assert named(CountedForEachTerm, "batch_norm_layer") == ["share_called_twice"]
