@@ -164,7 +164,16 @@ def _resolved(name: str) -> Any:
         return (resolve_name if name.startswith(f"{OURS}.") else _of_library)(name)
 
 
-_of_library = cache(resolve_name)  # once for all that a warm process forks
+_of_library = cache(resolve_name)
+
+
+def look_up() -> None:
+    """Find what is watched, once for all forks: of this package they may see more."""
+    _ready_made.cache_clear()
+    _is_here.cache_clear()
+    for name in (*NORMS, *GRADIENTS, *VARIANCES, *SUMS):
+        if not name.startswith(_absent()):
+            _resolved(name)
 
 
 def _public(torch: bool) -> Iterator[str]:

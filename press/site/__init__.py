@@ -44,6 +44,12 @@ def collect_seldom(_app: Sphinx, _env: BuildEnvironment, changed: list[str]) -> 
         gc.set_threshold(200_000, 20, 1000)
 
 
+def forget(_app: Sphinx, env: BuildEnvironment, changed: list[str]) -> None:
+    """Forget pages before any is read again: a label that has moved would be there twice."""
+    for page in changed:
+        env.clear_doc(page)
+
+
 def add_search(app: Sphinx) -> Iterator[tuple[str, dict, str]]:
     """The page of the search, whose title Sphinx does not know."""
     yield "search", {"title": str(_("Search the course"))}, "search.html"
@@ -200,6 +206,7 @@ def setup(app: Sphinx) -> dict:
     directives.setup(app)
     app.connect("builder-inited", set_strings, priority=100)
     app.connect("env-before-read-docs", collect_seldom)
+    app.connect("env-before-read-docs", forget)
     app.connect("doctree-read", address_headings, priority=100)  # before Sphinx collects them
     app.connect("doctree-read", dress)
     app.connect("doctree-resolved", complete_images)

@@ -253,6 +253,11 @@ def test_nothing_is_rebuilt_when_nothing_changed(press, capsys):
     assert capsys.readouterr().out.count("unchanged") == 3
 
 
+def labelled(page: str) -> str:
+    """A page with a label more."""
+    return notebook(*nb.reads(page).cells, nb.new_markdown_cell("(moved)=\n## Moved"))
+
+
 @pytest.mark.long
 def test_edits_failures_deletions_and_printing(tmp_path, monkeypatch):
     stage, site = tmp_path / "stage", tmp_path / "site"
@@ -282,6 +287,12 @@ def test_edits_failures_deletions_and_printing(tmp_path, monkeypatch):
     assert printed() == [True] * 3
     build(lesson)  # nothing changed, so it is what was printed
     assert printed() == [True] * 3
+
+    index = stage / "index.ipynb"
+    build(labelled(lesson))
+    index.write_text(labelled(index.read_text()))
+    build(lesson)  # a label that has moved to a page which is read earlier is there once
+    assert 'id="moved"' in (site / "en/index.html").read_text()
 
     (stage / "lesson.ipynb").unlink()
     (stage / "_toc.yml").write_text("format: jb-book\nroot: index\n")
