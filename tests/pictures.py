@@ -49,6 +49,8 @@ def shown(page, address, name, lang="en"):
     page.events.clear()
     page.open(f"{address}/{name}.{lang}.html")
     page.wait("!!document.querySelector('.picture .verdict')")
+    page.value("requestAnimationFrame(() => setTimeout(() => { window.drawn = true; }))")
+    page.wait("window.drawn")  # in their first frame drawings learn their size
     return page
 
 

@@ -29,6 +29,33 @@ from tests.browser import chromium, serving
 NAMES = {"DeepNorm", "OLMo 2", "Peri", "Post", "Pre", "PyTorch", "normkit"}
 
 
+VNU = NODE / "node_modules/vnu-jar/build/dist/vnu.jar"
+# it checks one run of pages, mostly while it warms up: the first compiler is enough
+JAVA = ("java", "-Xss8m", "-Xmx1g", "-XX:TieredStopAtLevel=1", "-jar", VNU)
+
+
+def invalid(*pages: Path) -> list[str]:
+    """The errors that the Nu HTML checker finds in pages or in folders of pages."""
+    asked = ["--errors-only", "--format", "json", "--exit-zero-always", "--skip-non-html"]
+    told = subprocess.run([*JAVA, *asked, *pages], capture_output=True, text=True, check=True)
+    found = json.loads(told.stderr)["messages"]
+    return [f"{m['url']}: {m['message']} {m.get('extract', '')!r}" for m in found]
+
+
+@pytest.mark.needs("java")
+def test_pages_are_valid_html(built):
+    install(NODE, for_tests=True)
+    others = [SITE / lang / f"{name}.html" for lang in ("fr", "zh") for name in ("index", "why")]
+    assert invalid(SITE / "index.html", SITE / "en", *others) == []
+
+
+@pytest.mark.proof
+@pytest.mark.needs("java")
+def test_all_pages_are_valid_html(built):
+    install(NODE, for_tests=True)
+    assert invalid(SITE) == []
+
+
 @pytest.fixture(scope="module")
 def pages(built) -> Iterator[dict[Path, BeautifulSoup]]:
     gc.disable()  # it would go through all trees again and again
@@ -257,36 +284,9 @@ def test_every_page_is_light(pages):
         assert len(html.encode()) <= long, path
 
 
-VNU = NODE / "node_modules/vnu-jar/build/dist/vnu.jar"
-# it checks one run of pages, mostly while it warms up: the first compiler is enough
-JAVA = ("java", "-Xss8m", "-XX:TieredStopAtLevel=1", "-jar", VNU)
-
-
-def invalid(*pages: Path) -> list[str]:
-    """The errors that the Nu HTML checker finds in pages or in folders of pages."""
-    asked = ["--errors-only", "--format", "json", "--exit-zero-always", "--skip-non-html"]
-    told = subprocess.run([*JAVA, *asked, *pages], capture_output=True, text=True, check=True)
-    found = json.loads(told.stderr)["messages"]
-    return [f"{m['url']}: {m['message']} {m.get('extract', '')!r}" for m in found]
-
-
-@pytest.mark.needs("java")
-def test_pages_are_valid_html(pages):
-    install(NODE, for_tests=True)
-    others = [SITE / lang / f"{name}.html" for lang in ("fr", "zh") for name in ("index", "why")]
-    assert invalid(SITE / "index.html", SITE / "en", *others) == []
-
-
-@pytest.mark.proof
-@pytest.mark.needs("java")
-def test_all_pages_are_valid_html(pages):
-    install(NODE, for_tests=True)
-    assert invalid(SITE) == []
-
-
 @pytest.fixture(scope="module")
-def browser(pages, tmp_path_factory):
-    with chromium(tmp_path_factory.mktemp("profile")) as page:
+def browser(pages):
+    with chromium() as page:
         page.ask("Runtime.enable")
         yield page
 
@@ -338,9 +338,9 @@ PICTURED = sorted(p.stem for p in Path("book").glob("*.md") if "{picture}" in p.
 
 
 @pytest.fixture(scope="module")
-def visitor(pages, tmp_path_factory):
+def visitor(pages):
     """A browser of its own, since what is unfolded is kept."""
-    with chromium(tmp_path_factory.mktemp("visitor")) as page:
+    with chromium() as page:
         yield page
 
 

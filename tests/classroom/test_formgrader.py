@@ -135,8 +135,8 @@ def formgrader(course):
 
 
 @pytest.fixture
-def page(tmp_path):
-    with chromium(tmp_path / "profile", Formgrader) as page:
+def page():
+    with chromium(Formgrader) as page:
         yield page
 
 

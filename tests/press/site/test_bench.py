@@ -68,9 +68,9 @@ def address(built):
 
 
 @contextmanager
-def opened(address, folder, language="en", name="layer_norm", answers=None):
+def opened(address, language="en", name="layer_norm", answers=None):
     """The page of an assignment, with these answers kept in the browser."""
-    with chromium(folder) as page:
+    with chromium() as page:
         page.open(f"{address}/{language}/exercises/{name}.html")
         if answers:
             text = json.dumps({name: answers})
@@ -109,8 +109,8 @@ def words(text):
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_wrong_answer_is_told_what_diagnose_tells(address, tmp_path, language):
-    with opened(address, tmp_path, language, answers={"forward": WRONG}) as page:
+def test_a_wrong_answer_is_told_what_diagnose_tells(address, language):
+    with opened(address, language, answers={"forward": WRONG}) as page:
         press(page, "check")
         said, expected = told(page), verdict(WRONG, language)
         assert "eps_outside_root" in said and expected["names"] == ["eps_outside_root"]
@@ -125,8 +125,8 @@ def test_a_wrong_answer_is_told_what_diagnose_tells(address, tmp_path, language)
         assert page.axe() == []
 
 
-def test_right_answers_stay_after_a_reload_and_are_marked(address, tmp_path):
-    with opened(address, tmp_path, answers={"forward": RIGHT}) as page:
+def test_right_answers_stay_after_a_reload_and_are_marked(address):
+    with opened(address, answers={"forward": RIGHT}) as page:
         press(page, "check")
         assert "13" in told(page)
         page.open(f"{address}/en/exercises/layer_norm.html?later")
@@ -134,8 +134,8 @@ def test_right_answers_stay_after_a_reload_and_are_marked(address, tmp_path):
         assert page.value("document.querySelector('.steps').innerText.includes('✓')")
 
 
-def test_an_endless_loop_can_be_stopped(address, tmp_path):
-    with opened(address, tmp_path, answers={"forward": "while True:\n    pass\n"}) as page:
+def test_an_endless_loop_can_be_stopped(address):
+    with opened(address, answers={"forward": "while True:\n    pass\n"}) as page:
         press(page, "run")
         running = "document.querySelector('.state').textContent.includes('Python is running')"
         page.wait(running, PATIENCE)
@@ -143,8 +143,8 @@ def test_an_endless_loop_can_be_stopped(address, tmp_path):
         page.wait("document.querySelector('.state').textContent.includes('Stopped')")
 
 
-def test_what_was_used_once_is_there_without_a_connection(built, tmp_path):
-    with chromium(tmp_path) as page:
+def test_what_was_used_once_is_there_without_a_connection(built):
+    with chromium() as page:
         with serving(built) as base:
             place = f"{base}/fr/exercises/layer_norm.html"
             page.open(place)
@@ -161,8 +161,8 @@ def test_what_was_used_once_is_there_without_a_connection(built, tmp_path):
         assert page.value("document.querySelector('h1').textContent").startswith("Normalisation")
 
 
-def test_an_exception_names_the_line_of_the_answer(address, tmp_path):
-    with opened(address, tmp_path, answers={"forward": "x = 1\nx / 0\n"}) as page:
+def test_an_exception_names_the_line_of_the_answer(address):
+    with opened(address, answers={"forward": "x = 1\nx / 0\n"}) as page:
         press(page, "check")
         assert "ZeroDivisionError" in told(page) and "2" in told(page)
 
@@ -175,18 +175,18 @@ def test_answers_go_on_on_another_device_and_come_back_from_a_notebook(address, 
     answers = {"forward": RIGHT, "written": "« Parce que », 因为"}
     files = tmp_path / "files"
     files.mkdir()
-    with opened(address, tmp_path / "one", answers=answers) as page:
+    with opened(address, answers=answers) as page:
         press(page, "elsewhere")
         link = page.wait("document.querySelector('.handin .link').value")
-        page.ask("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(files))
+        page.download_into(files)
         press(page, "download")
         file = until(lambda: next(files.glob("*.ipynb")))
     arrived = "(localStorage.getItem('normkit-bench') ?? '').includes('forward')"
-    with chromium(tmp_path / "two") as page:
+    with chromium() as page:
         page.ask("Page.navigate", url=link)
         page.wait(arrived)
         assert {name: kept(page)[name] for name in answers} == answers
-    with opened(address, tmp_path / "three") as page:
+    with opened(address) as page:
         field = page.ask(
             "Runtime.evaluate", expression="document.querySelector('.handin [type=file]')"
         )
@@ -226,8 +226,8 @@ def facts(cell):
 def test_the_downloaded_notebook_has_all_points(address, course, tmp_path, language, name):
     files, answers = tmp_path / "files", solved(name)
     files.mkdir()
-    with opened(address, tmp_path / "profile", language, name, answers) as page:
-        page.ask("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(files))
+    with opened(address, language, name, answers) as page:
+        page.download_into(files)
         press(page, "download")
         file = until(lambda: next(files.glob("*.ipynb")))
     assert file.name == f"{name}.ipynb"
@@ -254,8 +254,8 @@ def test_the_downloaded_notebook_has_all_points(address, course, tmp_path, langu
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_chapter_runs_and_says_what_it_cannot_run(address, tmp_path, language):
-    with chromium(tmp_path) as page:
+def test_a_chapter_runs_and_says_what_it_cannot_run(address, language):
+    with chromium() as page:
         page.open(f"{address}/{language}/group_instance_norm.html")
         page.value("document.querySelector('.run-page').click()")
         page.wait("document.querySelectorAll('.live').length > 3", PATIENCE)
@@ -272,12 +272,12 @@ def test_a_chapter_runs_and_says_what_it_cannot_run(address, tmp_path, language)
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", assignments())
-def test_tasks_have_the_same_verdicts_as_here(address, tmp_path, name):
+def test_tasks_have_the_same_verdicts_as_here(address, name):
     source = TRIED.replace("{0}", name)
     here = run.work(
         {"language": "en", "setup": [], "cells": [{"id": "here", "source": source}], "check": ""}
     )
-    with opened(address, tmp_path, name=name) as page:
+    with opened(address, name=name) as page:
         folder = json.loads(page.value("document.querySelector('.workbench script').textContent"))
         asked = {"setup": [], "cells": [{"id": "there", "source": source}], "check": ""}
         page.value(

@@ -45,8 +45,8 @@ def test_a_sign_is_in_the_font_that_sets_it(formula, font, signs):
 
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("name", ["layer_norm", "batch_norm", "outliers"])
-def test_no_formula_falls_back_to_another_font(built, tmp_path, name):
-    with serving(built) as address, chromium(tmp_path) as page:
+def test_no_formula_falls_back_to_another_font(built, name):
+    with serving(built) as address, chromium() as page:
         page.open(f"{address}/en/{name}.html")
         page.wait("document.fonts.status == 'loaded'")
         for domain in ("DOM", "CSS"):

@@ -77,7 +77,7 @@ def measure(page, folder: Path, written: list[str], style: str) -> list:
 @pytest.mark.needs("chromium")
 def test_every_sign_stands_where_katex_puts_it(written, tmp_path):
     assert len(written) > 500
-    with chromium(tmp_path / "profile") as page:
+    with chromium() as page:
         theirs = measure(page, tmp_path, [html for html, _ in written], "")
         ours = measure(page, tmp_path, [html for _, html in written], STYLE[0])
     for tex, (signs, height, _), (own, own_height, _) in zip(formulas(), theirs, ours, strict=True):

@@ -49,8 +49,8 @@ def address(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with chromium(tmp_path_factory.mktemp("profile")) as page:
+def browser():
+    with chromium() as page:
         page.ask("Runtime.enable")
         yield page
 

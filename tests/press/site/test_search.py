@@ -72,9 +72,9 @@ def test_a_normalisation_is_not_a_preposition():
 
 
 @pytest.fixture(scope="module")
-def search(built, tmp_path_factory):
+def search(built):
     """Ask the search of a language, opened from a file; return where the results lead."""
-    with chromium(tmp_path_factory.mktemp("profile")) as page:
+    with chromium() as page:
         yield lambda language, query: ask(page, language, query)
 
 
@@ -174,8 +174,8 @@ def test_most_questions_as_people_ask_them_find_the_answer_among_the_first_three
 
 
 @pytest.mark.needs("chromium")
-def test_the_dialog_is_used_by_keyboard_and_marks_what_it_found(built, tmp_path):
-    with chromium(tmp_path) as page:
+def test_the_dialog_is_used_by_keyboard_and_marks_what_it_found(built):
+    with chromium() as page:
         page.open(f"{SITE.absolute().as_uri()}/fr/layer_norm.html")
         key(page, "/")
         page.wait("document.activeElement.name == 'q'")

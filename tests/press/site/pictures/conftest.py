@@ -15,8 +15,8 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with chromium(tmp_path_factory.mktemp("profile")) as page:
+def browser():
+    with chromium() as page:
         page.ask("Runtime.enable"), page.ask("Log.enable")
         yield page
 
