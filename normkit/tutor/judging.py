@@ -423,11 +423,15 @@ def _is_unfilled(name: str, case: Case) -> bool:
 
 
 def _explaining(case: Case, names: set[str] | None = None, several: bool = True) -> Trial | None:
-    """The mistake that returns on all probes what was seen; failing that, several together."""
+    """The mistake that returns on all probes what was seen; failing that, several together.
+
+    Where nothing is returned, several would explain no more than the one that raises.
+    """
     every = trials(case.task, case.seed)
     if found := next((trial for trial in every if trial.explains(case, names)), None):
         return found
-    return _together(case, every, names) if several and case.task.at_once > 1 else None
+    several = several and case.task.at_once > 1 and any(result.values for result in case.seen)
+    return _together(case, every, names) if several else None
 
 
 def _together(case: Case, every: list[Trial], names: set[str] | None) -> Trial | None:
