@@ -1299,6 +1299,64 @@ def test_two_mistakes_in_one_line_are_both_named(task, names, answer):
     assert named(answer, task) == names
 
 
+def streaming_wrongly(start=0, grown=lambda m2, step: m2 + step):
+    """The variance in the place of M2, and another mistake."""
+
+    def answer(x):
+        n, mean, m2 = start, 0.0, 0.0
+        for value in x:
+            n, before = n + 1, value - mean
+            mean = mean + before / n
+            m2 = grown(m2, before * (value - mean))
+        return n, mean, m2 / n
+
+    return answer
+
+
+def in_float64(error):
+    """The numbers become float64 too early, and the error has a sign."""
+
+    def answer(variance, numbers, offsets):
+        for offset in offsets:
+            x = numbers.astype(float) + offset
+            if not error(variance(x), np.var(x)) <= 0.1:
+                return offset
+        return np.inf
+
+    return answer
+
+
+def merged_without_a_quotient(a, b):
+    n, delta = a.n + b.n, b.mean - a.mean
+    return n, a.mean + delta * b.n, a.m2 + b.m2 + delta**2 * a.n * b.n / n
+
+
+@pytest.mark.parametrize(
+    ("task", "names", "answer"),
+    [
+        (
+            "welford",
+            {"m2_not_accumulated", "m2_divided_by_n"},
+            streaming_wrongly(grown=lambda m2, step: step),
+        ),
+        ("welford", {"count_starts_at_one", "m2_divided_by_n"}, streaming_wrongly(start=1)),
+        (
+            "limit",
+            {"too_small_passes", "tried_in_float64"},
+            in_float64(lambda found, right: (found - right) / right),
+        ),
+        (
+            "limit",
+            {"too_large_passes", "tried_in_float64"},
+            in_float64(lambda found, right: (right - found) / right),
+        ),
+        ("merge", {"delta_times_n_b", "empty_chunks_nan"}, merged_without_a_quotient),
+    ],
+)
+def test_of_two_mistakes_the_second_is_not_taken_for_another(task, names, answer):
+    assert set(named(answer, f"stability/{task}")) == names
+
+
 @pytest.mark.parametrize("answer", [[True, False] * 4, {"near"}, None])
 def test_predictions_that_are_no_dictionary_are_told(answer):
     text = judged(answer, "stability/predict").explain()
