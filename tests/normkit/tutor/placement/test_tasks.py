@@ -1888,6 +1888,19 @@ def test_two_mistakes_are_both_named():
     assert set(named(deep_scaled_at_the_beginning, "deep")) == found
 
 
+def test_what_is_said_of_one_sub_layer_is_true_beside_the_other():
+    def pre_then_plain(x, attention, feed_forward, norms):
+        u = x + attention(norms[0](x))
+        return u + feed_forward(u)
+
+    def in_one_sum(x, attention, feed_forward, norms):
+        return norms[1](x + feed_forward(x + attention(x)))
+
+    for answer, false in ((pre_then_plain, "No norm is applied"), (in_one_sum, "used nowhere")):
+        verdict = judged(answer, "post")
+        assert len(verdict.mistakes) == 2 and false not in verdict.explain()
+
+
 def test_branches_side_by_side_have_no_order():
     def answer(x, attention, feed_forward, norms):
         return x + attention(norms[1](x)) + feed_forward(norms[0](x))
