@@ -1244,6 +1244,12 @@ CONSTANTS = [
         "key_of_the_other_side",
     ),
     (lambda n, m: both_sides_or(n, m, {"decoder": alone(n + m)}), "key_of_the_other_side"),
+    (
+        lambda n, m: both_sides_or(
+            n, m, {"encoder": alone(n)} if n else {"decoder": ((3 * m) ** 0.25, alone(m)[1])}
+        ),
+        "three_sublayers_alone",
+    ),
     (lambda n, m: both_sides_or(n, m, alone(n + m)), "pair_without_dictionary"),
     (lambda n, m: alone(n + m), "pair_without_dictionary"),
     (lambda n, m: both_sides_or(n, m, print(alone(n + m))), "return_forgotten"),
@@ -1899,6 +1905,12 @@ def test_what_is_said_of_one_sub_layer_is_true_beside_the_other():
     for answer, false in ((pre_then_plain, "No norm is applied"), (in_one_sum, "used nowhere")):
         verdict = judged(answer, "post")
         assert len(verdict.mistakes) == 2 and false not in verdict.explain()
+
+
+def test_an_input_that_is_returned_is_not_said_to_be_a_sum():
+    for task in ("post", "pre", "peri"):
+        found = named(lambda x, attention, feed_forward, norms: x + 0, task)
+        assert set(found) == {"attention_lost", "feed_forward_forgotten"}
 
 
 def test_branches_side_by_side_have_no_order():
