@@ -23,6 +23,7 @@ from normkit.tutor.troubles import kind
 
 MANY = 4  # results are tried in all orders
 DECIMALS = range(1, 6)  # to which results are rounded
+NOTHING = np.empty(0)  # a result that is missing
 SMALL = 8  # an array of so many numbers is shown whole
 
 
@@ -276,6 +277,16 @@ class Trial:
             for i in numbers
         )
 
+    def exchanges(self) -> bool:
+        """Whether every wrong result is a right one, of another name."""
+        return all(
+            any(
+                other != name and distance(self.result(i).values.get(name, NOTHING), value) == 0
+                for other, value in self.right[i].values.items()
+            )
+            for i, name in self.wrong
+        )
+
     def is_part_of(self, other: "Trial") -> bool:
         """Whether they are wrong in fewer places than others, and return the same there."""
         return self.wrong < other.wrong and all(
@@ -508,6 +519,7 @@ def _each_alone(verdict: Verdict, case: Case) -> Verdict:
     It must leave right what is right; and be seen wherever it makes a truth or a whole number
     wrong, which fit easily; and a word, such as names and shapes, unless it explains words. One
     that is not seen there keeps others from being the only one: it may be there with another.
+    Another order must be seen in all that it exchanges.
     """
     alone = dict[str, tuple[Mistake, ...]]()
     for names in _together_by_call(case.names):
@@ -523,7 +535,8 @@ def _each_alone(verdict: Verdict, case: Case) -> Verdict:
             if len(able) != 1 or not part.wrong:
                 continue
             ((found, trial),) = able.items()
-            if trial.agrees_on(case, (place for place in trial.wrong if place[1] in facts)):
+            told = {place for place in trial.wrong if trial.exchanges() or place[1] in facts}
+            if trial.agrees_on(case, told):
                 alone |= dict.fromkeys(wrong, found)
                 verdict = replace(verdict, program=trial.program)
     made = tuple(dict.fromkeys(mistake for some in alone.values() for mistake in some))

@@ -183,7 +183,8 @@ LOOPED = N_(
 )
 UNPACK = N_(
     "There are more or fewer values than names on the left of the equals sign. If they are those "
-    "of x.shape: the number of axes may vary, so count them from the end, as in x.shape[-1]."
+    "of x.shape: the number of axes may vary, so take only those that you need, as in "
+    "x.shape[:2] or x.shape[-1]."
 )
 PAIRS = N_(
     "Each item is a {0} here, not a pair. named_children() and named_modules() give each layer "

@@ -311,13 +311,13 @@ def _use_init(answer, beta, seed) -> Named:
     means = [round(float(weight.mean() / weight.std()), 1) + 0.0 for weight in weights]
     yield MEANS, np.array(means)
     yield N_("weights beyond 2.5 standard deviations"), np.array(largest)
-    biases = [linear.bias.detach() for linear in linears]
-    yield N_("the largest bias"), float(max(bias.abs().max() for bias in biases))
+    biases = [linear.bias.detach() for linear in linears if linear.bias is not None]
+    yield N_("the largest bias"), float(max((bias.abs().max() for bias in biases), default=0))
     yield N_("weights and biases of another shape"), sum(map(_misshapen, linears))
     dtypes = {str(parameter.dtype) for linear in linears for parameter in linear.parameters()}
     yield N_("the dtypes of weights and biases"), ", ".join(sorted(dtypes))
     count = sum(len(list(part.parameters())) for part in (attention, feed_forward))
-    yield N_("parameters added"), count > 2 * len(linears)
+    yield N_("parameters added or taken away"), count != 2 * len(linears)
     yield N_("whether two matrices are alike"), _alike(weights)
     fixed = [p for linear in linears for p in linear.parameters() if not p.requires_grad]
     yield N_("whether a weight or a bias is kept from learning"), bool(fixed)
@@ -338,7 +338,8 @@ def _alike(weights: list) -> bool:
 def _misshapen(linear) -> int:
     """How many of weight and bias have a shape that does not belong to the layer."""
     shape = linear.out_features, linear.in_features
-    return (linear.weight.shape != shape) + (linear.bias.shape != shape[:1])
+    bias = shape[:1] if linear.bias is None else linear.bias.shape  # none has no other shape
+    return (linear.weight.shape != shape) + (bias != shape[:1])
 
 
 def _init_probes(rng):

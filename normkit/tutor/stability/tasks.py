@@ -247,11 +247,14 @@ def _limit_probes(rng) -> list[Probe]:
     """At each offset the error is below 10 %, or above, however a machine rounds."""
     numbers = tokens(rng, 64)
     numbers = (numbers - numbers.mean()) / numbers.std()
+    pair = np.array([-1.0, 1])
     threes = rng.permutation([3.0, -3] * 32)  # plus 5000, in float16: 5004 and 4996
     half, single, double = (np.dtype(name) for name in ("float16", "float32", "float64"))
     trials = [
         ("one_pass", numbers, single, (10, 100, 10_000)),
         ("one_pass", numbers, double, (10, 100, 10_000)),
+        ("one_pass", pair, single, (10, 20_006)),  # 32
+        ("one_pass", pair * 2, double, (10, 10**8 + 3)),  # 2 instead of 4
         ("two_pass", numbers, single, (10, 100, 10_000)),
         ("one_pass", numbers, half, (1, 1000)),  # nan
         ("two_pass", threes, half, (10, 2000)),

@@ -537,7 +537,26 @@ def left_too_early(x, num_groups, gamma, beta, eps):
         return spread(gamma, x) * y + spread(beta, x)
 
 
+def left_too_soon(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    y, size = np.zeros(x.shape, gamma.dtype), x.shape[1] // num_groups
+    for g in range(num_groups - 1):
+        part = x[:, g * size : (g + 1) * size]
+        y[:, g * size : (g + 1) * size] = over(part, tuple(range(1, x.ndim)), eps)
+    return spread(gamma, x) * y + spread(beta, x)
+
+
+def of_sequences(x, num_groups, gamma, beta, eps):
+    check(x, num_groups)
+    n, c, length = x.shape
+    y = over(x.reshape(n, num_groups, c // num_groups, length), (2, 3), eps).reshape(x.shape)
+    return gamma[:, None] * y + beta[:, None]
+
+
 FORWARD |= {
+    "last_group_left_out": left_too_soon,
+    "sequences_only": of_sequences,
+    "one_plus_gamma": lambda x, g, gamma, beta, eps: reshape(x, g, 1 + gamma, beta, eps),
     "root_taken_twice": with_variance(lambda rows, x, g: rows.std(-1, keepdims=True)),
     "variance_miscounted": with_variance(
         lambda rows, x, g: (rows**2).sum(-1, keepdims=True) / (x.shape[1] // g)
@@ -745,6 +764,9 @@ def batch_mean(a):
 
 
 BACKWARD |= {
+    "one_plus_gamma": lambda dy, xhat, r, g: (
+        r * ((1 + g) * dy - mean((1 + g) * dy) - xhat * mean((1 + g) * dy * xhat))
+    ),
     "dx_negated": lambda dy, xhat, r, g: r * (mean(g * dy) + xhat * mean(g * dy * xhat) - g * dy),
     "dxhat_returned": lambda dy, xhat, r, g: g * dy,
     "terms_exchanged": lambda dy, xhat, r, g: (
@@ -836,6 +858,14 @@ def test_sums_that_each_example_overwrites_are_named():
         return loops_backward(dy, x, num_groups, gamma, eps)[0], dgamma, dbeta
 
     assert named(answer, "group_instance_norm/backward") == ["last_example_kept"]
+
+
+def test_sums_of_the_first_example_are_named():
+    def answer(dy, x, num_groups, gamma, eps):
+        dx, *_ = loops_backward(dy, x, num_groups, gamma, eps)
+        return dx, *loops_backward(dy[:1], x[:1], num_groups, gamma, eps)[1:]
+
+    assert named(answer, "group_instance_norm/backward") == ["first_example_kept"]
 
 
 def test_wrong_predictions_and_searches_are_named():
@@ -1301,13 +1331,15 @@ divided_by_r gamma_outside_group_means gamma_twice_in_dx group_size_miscounted m
 mean_term_dropped means_of_batch_norm means_of_everything one_sum_instead_of_mean power_of_r
 brackets_forgotten_in_dx compact_form_incomplete divided_by_n_again dx_negated dxhat_returned
 product_mean_without_xhat product_with_x r_forgotten r_forgotten_in_a_path r_twice terms_exchanged
-sums_instead_of_means two_means_over_batch x_for_deviation xhat_term_added xhat_term_dropped
+one_plus_gamma sums_instead_of_means two_means_over_batch x_for_deviation xhat_term_added
+xhat_term_dropped
 """
 PARAMETERS_ALONE = """
 dbeta_with_gamma dbeta_with_xhat deviations_reversed dgamma_with_gamma dgamma_with_x
 dgamma_without_xhat gradients_averaged gradients_over_channels one_gradient_averaged
 gradients_keep_axes gradients_not_summed gradients_over_examples gradients_over_positions
-gradients_per_group last_axis_kept last_example_kept parameters_returned_in_reverse
+first_example_kept gradients_per_group last_axis_kept last_example_kept
+parameters_returned_in_reverse
 """
 
 

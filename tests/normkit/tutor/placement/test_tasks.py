@@ -595,6 +595,30 @@ def peri_norms_side_by_side(x, attention, feed_forward, norms):
     return x
 
 
+def pre_in_one_sum(x, attention, feed_forward, norms):
+    return x + feed_forward(norms[1](attention(norms[0](x))))
+
+
+def output_in_one_sum(x, attention, feed_forward, norms):
+    return x + norms[1](feed_forward(norms[0](attention(x))))
+
+
+def peri_in_one_sum(x, attention, feed_forward, norms):
+    return x + norms[3](feed_forward(norms[2](norms[1](attention(norms[0](x))))))
+
+
+def post_in_one_sum(x, attention, feed_forward, norms):
+    return norms[1](x + feed_forward(norms[0](attention(x))))
+
+
+def post_with_one_norm(x, attention, feed_forward, norms):
+    return norms[1](x + feed_forward(attention(x)))
+
+
+def deep_in_one_sum(x, attention, feed_forward, norms, alpha):
+    return norms[1](alpha * x + feed_forward(norms[0](attention(x))))
+
+
 # --- Wrong answers: the second sub-layer, and pairs of mistakes -------------------------------
 
 
@@ -1220,6 +1244,12 @@ CONSTANTS = [
         "key_of_the_other_side",
     ),
     (lambda n, m: both_sides_or(n, m, {"decoder": alone(n + m)}), "key_of_the_other_side"),
+    (
+        lambda n, m: both_sides_or(
+            n, m, {"encoder": alone(n)} if n else {"decoder": ((3 * m) ** 0.25, alone(m)[1])}
+        ),
+        "three_sublayers_alone",
+    ),
     (lambda n, m: both_sides_or(n, m, alone(n + m)), "pair_without_dictionary"),
     (lambda n, m: alone(n + m), "pair_without_dictionary"),
     (lambda n, m: both_sides_or(n, m, print(alone(n + m))), "return_forgotten"),
@@ -1364,7 +1394,35 @@ def as_torch_does(linear, gain):
 
 
 LEFT = "scaled_left_as_made"
+
+
+def layers_without_biases(attention, feed_forward, beta):
+    for name in LINEARS:
+        part = attention if name in LINEARS[:4] else feed_forward
+        old = getattr(part, name)
+        new = nn.Linear(old.in_features, old.out_features, bias=False)
+        xavier(new, 1 if name in "qk" else beta)
+        setattr(part, name, new)
+
+
+def biases_deleted(names):
+    def answer(attention, feed_forward, beta):
+        drawn(xavier)(attention, feed_forward, beta)
+        for name in names:
+            getattr(attention if name in LINEARS[:4] else feed_forward, name).bias = None
+
+    return answer
+
+
 INITS = [
+    (layers_without_biases, "biases_removed"),
+    (biases_deleted(LINEARS), "biases_removed"),
+    (biases_deleted("qk"), "biases_removed"),
+    (drawn(lambda linear, gain: nn.init.normal_(linear.weight, 0, 0.02)), "deviation_of_gpt2"),
+    (
+        drawn(lambda linear, gain: nn.init.normal_(linear.weight, 0, 0.02 * gain)),
+        "deviation_of_gpt2",
+    ),
     (but("v", "out", "up", "down"), LEFT),
     (drawn(xavier, ("q", "k")), LEFT),
     (in_another_way(lambda linear, gain: xavier(copy.deepcopy(linear), gain)), LEFT),
@@ -1806,6 +1864,12 @@ WRONG = [
     ("pre", pre_with_a_final_norm, "block_ends_with_a_norm"),
     ("deep", deep_at_last, "alpha_in_the_second_alone"),
     ("peri", peri_norms_side_by_side, "both_on_one_side"),
+    ("pre", pre_in_one_sum, "one_sum_for_both"),
+    ("output", output_in_one_sum, "one_sum_for_both"),
+    ("peri", peri_in_one_sum, "one_sum_for_both"),
+    ("post", post_in_one_sum, "one_sum_for_both"),
+    ("post", post_with_one_norm, "one_sum_for_both"),
+    ("deep", deep_in_one_sum, "one_sum_for_both"),
     *(("model", answer, name) for answer, name in MODELS),
     *(("constants", answer, name) for answer, name in CONSTANTS),
 ]
@@ -1828,6 +1892,25 @@ def test_two_mistakes_are_both_named():
     assert set(named(AllInAList, "model")) == {"blocks_in_a_list", "final_norm_not_learnt"}
     found = {"scaled_stream_read", "alpha_in_the_first_alone"}
     assert set(named(deep_scaled_at_the_beginning, "deep")) == found
+
+
+def test_what_is_said_of_one_sub_layer_is_true_beside_the_other():
+    def pre_then_plain(x, attention, feed_forward, norms):
+        u = x + attention(norms[0](x))
+        return u + feed_forward(u)
+
+    def in_one_sum(x, attention, feed_forward, norms):
+        return norms[1](x + feed_forward(x + attention(x)))
+
+    for answer, false in ((pre_then_plain, "No norm is applied"), (in_one_sum, "used nowhere")):
+        verdict = judged(answer, "post")
+        assert len(verdict.mistakes) == 2 and false not in verdict.explain()
+
+
+def test_an_input_that_is_returned_is_not_said_to_be_a_sum():
+    for task in ("post", "pre", "peri"):
+        found = named(lambda x, attention, feed_forward, norms: x + 0, task)
+        assert set(found) == {"attention_lost", "feed_forward_forgotten"}
 
 
 def test_branches_side_by_side_have_no_order():

@@ -1150,6 +1150,77 @@ OTHERWISE += [
 ]
 
 
+def from_wikipedia(x):
+    count, mean, m2 = 0, 0.0, 0.0
+    for value in x:
+        count += 1
+        delta = value - mean
+        mean = mean + delta / count
+        m2 = m2 + delta * (value - mean)
+    if count < 2:
+        return float("nan")
+    return mean, m2 / count, m2 / (count - 1)
+
+
+def with_sums(x):
+    n, total, squares = 0, 0.0, 0.0
+    for value in x:
+        n, total, squares = n + 1, total + value, squares + value * value
+    return n, total / n, squares / n - (total / n) ** 2
+
+
+def streamed(end):
+    return lambda x: end(*streaming(x))
+
+
+OTHERWISE += [
+    ("stability/welford", "statistics_returned", from_wikipedia),
+    *(
+        ("stability/welford", "statistics_returned", streamed(end))
+        for end in (
+            lambda n, mean, m2: (mean, m2 / n, n),
+            lambda n, mean, m2: (n, m2 / n, mean),
+            lambda n, mean, m2: (mean, m2 / n, m2 / max(n - 1, 1)),
+        )
+    ),
+    (
+        "stability/welford",
+        "m2_divided_by_n_minus_1",
+        streamed(lambda n, mean, m2: (n, mean, m2 / (n - 1) if n > 1 else m2)),
+    ),
+    ("stability/welford", "one_pass_for_m2", with_sums),
+    (
+        "stability/merge",
+        "variance_merged",
+        merging(right_mean, lambda a, b, n: right_m2(a, b, n) / (n - 1)),
+    ),
+    (
+        "stability/two_pass",
+        "mean_over_everything",
+        lambda x: ((x - np.sum(x) / len(x)) ** 2).sum(axis=0) / len(x),
+    ),
+    (
+        "stability/limit",
+        "before_the_offset",
+        lambda variance, numbers, offsets: next(
+            (
+                offset
+                for offset in offsets
+                if off(variance(numbers + offset), numbers.astype(float) + offset, None)
+            ),
+            np.inf,
+        ),
+    ),
+]
+
+
+def test_another_order_is_told_of_all_that_it_exchanges():
+    exchanged = merging(right_m2, right_mean)
+    assert named(lambda a, b: (7, *exchanged(a, b)[1:]), "stability/merge") == ["m2_before_mean"]
+    mean_first = streamed(lambda n, mean, m2: (mean, np.sqrt(m2 / n), n))
+    assert not named(mean_first, "stability/welford")
+
+
 @pytest.mark.parametrize(("task", "name", "answer"), OTHERWISE)
 def test_a_mistake_written_otherwise_is_named(task, name, answer):
     assert named(answer, task) == [name]
@@ -1226,6 +1297,64 @@ def test_two_mistakes_by_hand_are_both_named():
 )
 def test_two_mistakes_in_one_line_are_both_named(task, names, answer):
     assert named(answer, task) == names
+
+
+def streaming_wrongly(start=0, grown=lambda m2, step: m2 + step):
+    """The variance in the place of M2, and another mistake."""
+
+    def answer(x):
+        n, mean, m2 = start, 0.0, 0.0
+        for value in x:
+            n, before = n + 1, value - mean
+            mean = mean + before / n
+            m2 = grown(m2, before * (value - mean))
+        return n, mean, m2 / n
+
+    return answer
+
+
+def in_float64(error):
+    """The numbers become float64 too early, and the error has a sign."""
+
+    def answer(variance, numbers, offsets):
+        for offset in offsets:
+            x = numbers.astype(float) + offset
+            if not error(variance(x), np.var(x)) <= 0.1:
+                return offset
+        return np.inf
+
+    return answer
+
+
+def merged_without_a_quotient(a, b):
+    n, delta = a.n + b.n, b.mean - a.mean
+    return n, a.mean + delta * b.n, a.m2 + b.m2 + delta**2 * a.n * b.n / n
+
+
+@pytest.mark.parametrize(
+    ("task", "names", "answer"),
+    [
+        (
+            "welford",
+            {"m2_not_accumulated", "m2_divided_by_n"},
+            streaming_wrongly(grown=lambda m2, step: step),
+        ),
+        ("welford", {"count_starts_at_one", "m2_divided_by_n"}, streaming_wrongly(start=1)),
+        (
+            "limit",
+            {"too_small_passes", "tried_in_float64"},
+            in_float64(lambda found, right: (found - right) / right),
+        ),
+        (
+            "limit",
+            {"too_large_passes", "tried_in_float64"},
+            in_float64(lambda found, right: (right - found) / right),
+        ),
+        ("merge", {"delta_times_n_b", "empty_chunks_nan"}, merged_without_a_quotient),
+    ],
+)
+def test_of_two_mistakes_the_second_is_not_taken_for_another(task, names, answer):
+    assert set(named(answer, f"stability/{task}")) == names
 
 
 @pytest.mark.parametrize("answer", [[True, False] * 4, {"near"}, None])
