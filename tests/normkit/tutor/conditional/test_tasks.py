@@ -506,6 +506,12 @@ WRONG["backward"] = {
     "branch_forgotten_in_dx": changing(dx=lambda v: v["dy"]),
     "scale_forgotten_in_dxhat": changing(dxhat=lambda v: v["dh"]),
     "gate_forgotten_on_the_way": changing(df=lambda v: v["dy"]),
+    "gate_at_the_branch": changing(dh=lambda v: v["gate"] * (v["dy"] @ v["weight"].T)),
+    "scale_behind_the_norm": changing(
+        through=lambda v: (
+            (1 + v["scale"]) * normkit.layer_norm_backward(v["dh"], v["x"], eps=v["eps"])[0]
+        )
+    ),
     "stream_forgotten_in_dx": changing(dx=lambda v: v["through"]),
     "norm_taken_at_xhat": changing(
         through=lambda v: normkit.layer_norm_backward(v["dxhat"], v["xhat"], eps=v["eps"])[0]
@@ -679,10 +685,14 @@ def made_with(set_up):
     return layer(__init__=__init__)
 
 
+def standardised_tokens(x):
+    return functional.layer_norm(x, x.shape[-1:], eps=1e-6)
+
+
 def forward_with(combine, act=functional.silu, norm=None):
     def forward(self, x, c):
         shift, scale, gate = self.modulation(act(c))[:, None].chunk(3, -1)
-        xhat = functional.layer_norm(x, x.shape[-1:], eps=1e-6) if norm is None else norm(x)
+        xhat = standardised_tokens(x) if norm is None else norm(x)
         return combine(self, x, xhat, shift, scale, gate)
 
     return layer(forward=forward)
@@ -951,6 +961,18 @@ def mean_of(name):
     return answer
 
 
+def shift_without_an_axis_in_the_block(x, modulation, norm, branch):
+    shift, scale, gate = np.split(modulation, 3, axis=-1)
+    return x + gate[:, None] * branch(norm(x) * (1 + scale[:, None]) + shift)
+
+
+def zeroed_again(self, x, c):
+    nn.init.zeros_(self.modulation.weight)
+    nn.init.zeros_(self.modulation.bias)
+    shift, scale, gate = self.modulation(functional.silu(c))[:, None].chunk(3, -1)
+    return right_forward(self, x, standardised_tokens(x), shift, scale, gate)
+
+
 TWICE = "one_added_twice"
 OTHERWISE = [
     ("batch_norm", of_classes(means_of_classes), "statistics_per_class"),
@@ -985,6 +1007,8 @@ OTHERWISE = [
         lambda x, g, b, eps=1e-8: with_torchs_eps(x, g, b, eps),
         "eps_of_another_library",
     ),
+    ("zero", shift_without_an_axis_in_the_block, "rows_meet_tokens"),
+    ("layer", layer(forward=zeroed_again), "zeroed_in_forward"),
     ("batch_norm", of_classes(instance_norm_of_images), "instance_norm_of_images"),
     ("layer", forward_with(lambda s, x, z, b, g, a: x + a * s.branch(z * (2 + g) + b)), TWICE),
     *(("backward", mean_of(name), "modulation_averaged") for name in ("dshift", "dscale", "dgate")),
