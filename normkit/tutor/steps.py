@@ -1,5 +1,6 @@
 """The intermediate values of the right program, for a student whose mistake nobody knows."""
 
+import ast
 import sys
 from types import FrameType
 from typing import Any
@@ -9,21 +10,35 @@ import numpy as np
 from normkit.tutor.judging import SMALL, Difference
 from normkit.tutor.mistakes import combine
 from normkit.tutor.observing import copied
+from normkit.tutor.programs import find_program
 from normkit.tutor.tasks import Task
 
 SHOWN = 6  # values
 
 
 def steps(task: Task, found: Difference) -> dict[str, Any]:
-    """What the first program of a task computes on the way to a difference, by name.
+    """What the first program of a task computes last on the way to a difference, by name.
 
     Of a large array that has the shape of the result, or keeps its axes, the row that differs.
     """
-    place = _place(found)
+    place, needed = _place(found), _needed(find_program(task.programs[0]).source, found.name)
     kept = {name: _row(value, found, place) for name, value in _locals(task, found).items()}
     unused = "_term" if found.probe.inputs.get("training") is False else "\0"  # of dx in training
     small = {n: v for n, v in kept.items() if 0 < np.size(v) <= SMALL and not n.endswith(unused)}
-    return dict(list(small.items())[:SHOWN])
+    return dict([(n, v) for n, v in small.items() if n in needed][-SHOWN:])
+
+
+def _needed(source: str, result: str) -> set[str]:
+    """The variables that a result is made of; all of them if it is none itself."""
+    steps = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assign)]
+    needed, every = {result}, set[str]()
+    for step in sorted(steps, key=lambda step: -step.lineno):
+        names = [node for node in ast.walk(step) if isinstance(node, ast.Name)]
+        made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        every |= made
+        if made & needed:
+            needed |= {node.id for node in names}
+    return needed - {result} if result in every else every
 
 
 def _locals(task: Task, found: Difference) -> dict[str, np.ndarray]:

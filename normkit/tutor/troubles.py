@@ -84,7 +84,10 @@ LENGTH = N_(
     "torch.Tensor takes lengths, or a list of numbers, but no number of type {0}: write "
     "torch.tensor([0.5]), or torch.full((1,), 0.5)."
 )
-INSIDE_LAYER = N_("A layer stands where a tensor is needed, such as linear.weight.")
+INSIDE_LAYER = N_(
+    "A layer stands where a tensor is needed. Take its tensor, as in linear.weight, or call it, as "
+    "in torch.nn.SiLU()(x), which makes the layer first."
+)
 CHILDREN = N_(
     "Only a Sequential or a ModuleList can be gone through, or indexed by number; every module has "
     "named_children()."

@@ -8,7 +8,7 @@ import numpy as np
 
 from normkit.messages import N_
 from normkit.tutor.by_hand import GRADIENTS, NORMS, OURS
-from normkit.tutor.probes import WORKED
+from normkit.tutor.probes import WORKED, usual_eps
 from normkit.tutor.tasks import Named, Probe, Task, add, by_name, parts
 
 # --- By hand ----------------------------------------------------------------------------------
@@ -64,6 +64,10 @@ def _step(step: Any, x: np.ndarray, axis: int | None) -> Any:
 def _use(_result, answer, /, **given) -> Named:
     """The arguments in their order, whatever their names."""
     yield _result, answer(*given.values())
+
+
+def _use_logits(answer, eps, **given) -> Named:
+    yield "logits", answer(*given.values(), *usual_eps(answer, eps, 1e-6))
 
 
 def _use_migrate(answer, **given) -> Named:
@@ -149,8 +153,8 @@ def _migrate_probes(rng) -> list[Probe]:
         "w": np.array([[1.0, 4], [-0.25, 1]]),
     }
 
-    def one(name, tokens, features, outputs, dtype="d", tolerance=1e-6):
-        y = rng.normal(size=(tokens, features)) * rng.uniform(1, 30, features)
+    def one(name, tokens, features, outputs, dtype="d", tolerance=1e-6, size=1):
+        y = rng.normal(size=(tokens, features)) * rng.uniform(1, 30, features) * size
         y[np.abs(y).argmax(axis=0), np.arange(features)] *= np.where(np.arange(features) % 2, 1, -1)
         w = rng.normal(size=(outputs, features)) * rng.uniform(0.3, 3, features)
         given = {"y": y, "gamma": rng.uniform(0.5, 20, features), "beta": rng.normal(size=features)}
@@ -162,6 +166,7 @@ def _migrate_probes(rng) -> list[Probe]:
         one(N_("a batch of tokens"), 5, 4, 3),
         one(N_("a square array"), 4, 4, 4),
         one(N_("an array of dtype float32"), 6, 3, 5, "f", 1e-4),
+        one(N_("small numbers"), 5, 4, 3, size=1e-2),
     ]
 
 
@@ -253,6 +258,7 @@ def _z_probes(rng) -> list[Probe]:
 
     worked = {"logits": np.array([[2.0, 2]]), "targets": np.array([0]), "c": 0.1}
     far = np.array([[0], [1000]])
+    spike = {"logits": np.array([[1000.0, 1, 0, -1]]), "targets": np.array([0])}
     return [
         Probe(WORKED, worked),
         one(N_("a batch of tokens"), 4, 3, 1, 0.1),
@@ -261,6 +267,7 @@ def _z_probes(rng) -> list[Probe]:
         one(N_("logits around 1000"), 3, 4, 1000, 1e-4),
         one(N_("as many tokens as classes"), 4, 4, 1, 0.3),
         one(N_("logits around 0 in one token, around 1000 in another"), 2, 3, far, 1e-4),
+        Probe(N_("a logit of 1000 among others around 0"), {**spike, "c": 1e-4}),
     ]
 
 
@@ -308,7 +315,7 @@ add(
     ),
     Task(
         "outliers/qk_norm",
-        use=partial(_use, "logits"),
+        use=_use_logits,
         probes=_logits_probes,
         programs=("outliers/qk_logits",),
         chapter="placement#placement-qk",

@@ -22,6 +22,14 @@ def test_the_values_of_a_forward_pass_are_those_by_hand():
     np.testing.assert_allclose(found["xhat"][0], [0, -1.2238, 1.2238], atol=1e-4)
 
 
+def test_of_a_long_way_the_last_steps_are_told_and_none_that_the_result_does_not_need():
+    def answer(dy, x, shift, scale, gate, weight, eps=1e-6):
+        return dy, *np.zeros((3, *gate.shape))
+
+    found = of(answer, "conditional/backward")
+    assert list(found) == ["gamma", "df", "dh", "dxhat", "mean_term", "xhat_term"]
+
+
 def test_of_a_layer_in_two_modes_those_of_the_mode_that_differs_are_told():
     pytest.importorskip("torch")
 

@@ -165,6 +165,7 @@ RAISED = {
         lambda: torch.nn.init.xavier_normal_(Scale()),
         lambda: torch.nn.init.zeros_(Scale()),
         lambda: t.mul(Scale()),
+        lambda: torch.nn.functional.linear(torch.nn.SiLU(t), t),
     ],
     "CHILDREN": [lambda: list(Scale()), lambda: len(Scale()), lambda: Scale()[0]],
     "HOLDER": [lambda: torch.nn.ModuleList([Scale()])(t)],

@@ -362,6 +362,8 @@ def with_torchs_eps(x, scale, shift, eps=1e-5):
 WRONG = {
     "film": {
         "scale_without_one": of_film(lambda x, g, b: x * g + b),
+        "one_added_twice": of_film(lambda x, g, b: (1 + (1 + g)) * x + b),
+        "one_for_both": of_film(lambda x, g, b: (1 + b) * x + b),
         "scale_and_shift_exchanged": of_film(lambda x, g, b: (1 + b) * x + g),
         "scale_subtracted": of_film(lambda x, g, b: x - g * x + b),
         "shift_before_scale": of_film(lambda x, g, b: (x + b) * (1 + g)),
@@ -375,6 +377,9 @@ WRONG = {
     },
     "adaln": {
         "scale_without_one": of_adaln(lambda z, g, b: z * g[:, None, :] + b[:, None, :]),
+        "one_added_twice": of_adaln(lambda z, g, b: z * g[:, None] + 2 * z + b[:, None]),
+        "one_for_both": of_adaln(lambda z, g, b: z * (1 + g[:, None]) + g[:, None]),
+        "other_fixed_eps": lambda x, g, b, eps=1e-6: with_torchs_eps(x, g, b, 1e-3),
         "rows_meet_tokens": of_adaln(lambda z, g, b: b + z * (g + 1)),
         "features_meet_tokens": of_adaln(lambda z, g, b: b[..., None] + z * (g + 1)[..., None]),
         "rms_instead": lambda x, g, b, eps=1e-6: (
@@ -437,6 +442,7 @@ WRONG["zero"] = {
     "parts_interleaved": every_third,
     "cut_across_examples": reshaped_to_three,
     "rows_meet_tokens": without_an_axis_for_tokens,
+    "one_added_twice": of_block(lambda x, b, g, a, N, F: F(N(x) * (2 + g) + b) * a + x),
     "scale_without_one": of_block(lambda x, b, g, a, N, F: F(N(x) * g + b) * a + x),
     "one_plus_gate": of_block(lambda x, b, g, a, N, F: F(N(x) * (1 + g) + b) * (1 + a) + x),
     "gate_on_sum": of_block(lambda x, b, g, a, N, F: (F(N(x) * (1 + g) + b) + x) * a),
@@ -500,6 +506,12 @@ WRONG["backward"] = {
     "branch_forgotten_in_dx": changing(dx=lambda v: v["dy"]),
     "scale_forgotten_in_dxhat": changing(dxhat=lambda v: v["dh"]),
     "gate_forgotten_on_the_way": changing(df=lambda v: v["dy"]),
+    "gate_at_the_branch": changing(dh=lambda v: v["gate"] * (v["dy"] @ v["weight"].T)),
+    "scale_behind_the_norm": changing(
+        through=lambda v: (
+            (1 + v["scale"]) * normkit.layer_norm_backward(v["dh"], v["x"], eps=v["eps"])[0]
+        )
+    ),
     "stream_forgotten_in_dx": changing(dx=lambda v: v["through"]),
     "norm_taken_at_xhat": changing(
         through=lambda v: normkit.layer_norm_backward(v["dxhat"], v["xhat"], eps=v["eps"])[0]
@@ -673,10 +685,14 @@ def made_with(set_up):
     return layer(__init__=__init__)
 
 
+def standardised_tokens(x):
+    return functional.layer_norm(x, x.shape[-1:], eps=1e-6)
+
+
 def forward_with(combine, act=functional.silu, norm=None):
     def forward(self, x, c):
         shift, scale, gate = self.modulation(act(c))[:, None].chunk(3, -1)
-        xhat = functional.layer_norm(x, x.shape[-1:], eps=1e-6) if norm is None else norm(x)
+        xhat = standardised_tokens(x) if norm is None else norm(x)
         return combine(self, x, xhat, shift, scale, gate)
 
     return layer(forward=forward)
@@ -930,6 +946,34 @@ def means_of_classes(x, labels, eps):
     return (x - mean) / np.sqrt(x.var(over, keepdims=True) + eps)
 
 
+def instance_norm_of_images(x, labels, eps):
+    return standardised(x, tuple(range(2, x.ndim)) if x.ndim > 2 else 0, eps)
+
+
+def mean_of(name):
+    """The backward pass whose gradient of this name is a mean over the tokens."""
+
+    def answer(dy, x, shift, scale, gate, weight, eps=1e-6):
+        names = "dx", "dshift", "dscale", "dgate"
+        found = backward_with_the_library(dy, x, shift, scale, gate, weight, eps)
+        return [g / x.shape[1] if n == name else g for n, g in zip(names, found, strict=True)]
+
+    return answer
+
+
+def shift_without_an_axis_in_the_block(x, modulation, norm, branch):
+    shift, scale, gate = np.split(modulation, 3, axis=-1)
+    return x + gate[:, None] * branch(norm(x) * (1 + scale[:, None]) + shift)
+
+
+def zeroed_again(self, x, c):
+    nn.init.zeros_(self.modulation.weight)
+    nn.init.zeros_(self.modulation.bias)
+    shift, scale, gate = self.modulation(functional.silu(c))[:, None].chunk(3, -1)
+    return right_forward(self, x, standardised_tokens(x), shift, scale, gate)
+
+
+TWICE = "one_added_twice"
 OTHERWISE = [
     ("batch_norm", of_classes(means_of_classes), "statistics_per_class"),
     (
@@ -953,6 +997,21 @@ OTHERWISE = [
     ("zero", gate_without_an_axis, "rows_meet_tokens"),
     ("backward", torchs_eps_on_the_way_there, "eps_of_layer_norm"),
     ("film", lambda x, g, b: lines_up(1 + g, x) * x + b, "lined_up_with_last_axes"),
+    (
+        "backward",
+        lambda dy, x, b, g, a, w, eps=1e-5: backward_with_the_library(dy, x, b, g, a, w, eps),
+        "eps_of_layer_norm",
+    ),
+    (
+        "adaln",
+        lambda x, g, b, eps=1e-8: with_torchs_eps(x, g, b, eps),
+        "eps_of_another_library",
+    ),
+    ("zero", shift_without_an_axis_in_the_block, "rows_meet_tokens"),
+    ("layer", layer(forward=zeroed_again), "zeroed_in_forward"),
+    ("batch_norm", of_classes(instance_norm_of_images), "instance_norm_of_images"),
+    ("layer", forward_with(lambda s, x, z, b, g, a: x + a * s.branch(z * (2 + g) + b)), TWICE),
+    *(("backward", mean_of(name), "modulation_averaged") for name in ("dshift", "dscale", "dgate")),
 ]
 
 
@@ -963,11 +1022,11 @@ def test_the_same_mistake_in_other_places_is_named(task, answer, name):
 
 UNKNOWN = [
     ("film", of_film(lambda x, g, b: x * (1 + g) ** 2 + b)),
-    ("adaln", of_adaln(lambda z, g, b: z * (2 + g[:, None]) + b[:, None])),
+    ("adaln", of_adaln(lambda z, g, b: z * (1 + g[:, None]) ** 2 + b[:, None])),
     ("zero", of_block(lambda x, b, g, a, N, F: x + a * F(F(N(x) * (1 + g) + b)))),
     ("batch_norm", of_classes(rows=lambda table, labels, x: table[labels[::-1]])),
     ("adain", of_adain(lambda x, s, m, ms, d, ds: np.maximum(transferred(x, s, m, ms, d, ds), 0))),
-    ("layer", forward_with(lambda s, x, z, b, g, a: x + a * s.branch(z * (2 + g) + b))),
+    ("layer", forward_with(lambda s, x, z, b, g, a: x + a * s.branch(z * (1 + g) ** 2 + b))),
 ]
 
 

@@ -234,10 +234,10 @@ def product(x, w, threshold, outlier=None, of_x=-1, of_w=-1):
     return qx.astype(int) @ qw.astype(int).T * sx * sw.T + x[:, outlier] @ w[:, outlier].T
 
 
-def product_that_wraps(x, w, threshold):
+def product_that_wraps(x, w, threshold, kind="int8"):
     outlier = (np.abs(x) > threshold).any(0)
     (qx, sx), (qw, sw) = quantise(x[:, ~outlier], -1), quantise(w[:, ~outlier], -1)
-    return qx @ qw.T * sx * sw.T + x[:, outlier] @ w[:, outlier].T
+    return qx.astype(kind) @ qw.astype(kind).T * sx * sw.T + x[:, outlier] @ w[:, outlier].T
 
 
 def by_tokens(x, w, threshold):
@@ -264,7 +264,7 @@ def scale(y, w):
     return np.sqrt(np.abs(y).max(0) / np.abs(w).max(0))
 
 
-def qk(q, k, heads, gamma_q, gamma_k, eps, mean=np.mean, split=None, by=np.sqrt, out="hqk"):
+def qk(q, k, heads, gamma_q, gamma_k, eps=1e-6, mean=np.mean, split=None, by=np.sqrt, out="hqk"):
     d = q.shape[1] // heads
     split = split or (lambda z: z.reshape(len(z), heads, d))
     q, k = (split(z) for z in (q, k))
@@ -272,20 +272,20 @@ def qk(q, k, heads, gamma_q, gamma_k, eps, mean=np.mean, split=None, by=np.sqrt,
     return np.einsum(f"qhd,khd->{out}", gamma_q * q, gamma_k * k) / by(d)
 
 
-def qk_by_reshape(q, k, heads, gamma_q, gamma_k, eps):
+def qk_by_reshape(q, k, heads, gamma_q, gamma_k, eps=1e-6):
     d = len(gamma_q)
     q, k = (z.reshape(-1, heads, d).transpose(1, 0, 2) for z in (q, k))
     q, k = (z / np.sqrt((z**2).mean(-1, keepdims=True) + eps) for z in (q, k))
     return (q * gamma_q) @ (k * gamma_k).reshape(heads, d, -1) / d**0.5
 
 
-def qk_token_by_token(q, k, heads, gamma_q, gamma_k, eps):
+def qk_token_by_token(q, k, heads, gamma_q, gamma_k, eps=1e-6):
     q, k = (z.reshape(len(z), heads, -1) for z in (q, k))
     q, k = (z / np.sqrt((z**2).mean(-1, keepdims=True) + eps) for z in (q, k))
     return (q * gamma_q) @ (k * gamma_k).transpose(0, 2, 1) / len(gamma_q) ** 0.5
 
 
-def qk_whole(q, k, heads, gamma_q, gamma_k, eps):
+def qk_whole(q, k, heads, gamma_q, gamma_k, eps=1e-6):
     q, k = (z / np.sqrt((z**2).mean(1, keepdims=True) + eps) for z in (q, k))
     d = len(gamma_q)
     q, k = (z.reshape(-1, heads, d).transpose(1, 0, 2) for z in (q, k))
@@ -309,12 +309,18 @@ def ifs(largest, threshold):
     return np.array([math.sqrt(threshold / s) if s > threshold else 1.0 for s in largest])
 
 
-def one_row(w_q, w_k, largest, threshold):
-    w_q, w_k = w_q.copy(), w_k.copy()
-    for h, factor in enumerate(ifs(largest, threshold)):
-        w_q[h] *= factor
-        w_k[h] *= factor
-    return w_q, w_k
+def rows_of(head, count=None):
+    """The rows of each of the first heads are multiplied, as it thinks."""
+
+    def answer(w_q, w_k, largest, threshold):
+        w_q, w_k = w_q.copy(), w_k.copy()
+        for h, factor in enumerate(ifs(largest, threshold)[:count]):
+            rows = head(h, len(w_q) // len(largest))
+            w_q[rows] *= factor
+            w_k[rows] *= factor
+        return w_q, w_k
+
+    return answer
 
 
 def log_sum(z):
@@ -335,6 +341,25 @@ def loss(penalty, log_z=log_sum):
         return ce + penalty(c, log_z(logits))
 
     return answer
+
+
+def with_cross_entropy(of):
+    """The z-loss is right."""
+
+    def answer(logits, targets, c):
+        right = logits[np.arange(len(targets)), targets]
+        return of(log_sum(logits), right, logits.max(-1)) + c * log_sum(logits) ** 2
+
+    return answer
+
+
+def shifted_by(reduce):
+    """log Z of logits that are shifted by another number than the largest."""
+    return lambda z: np.log(np.exp(z - reduce(z)[:, None]).sum(-1)) + reduce(z)
+
+
+def square(c, log_z):
+    return c * log_z**2
 
 
 def gradient(of):
@@ -368,6 +393,9 @@ WRONG = {
         "not_int8": lambda x, axis=None: to_int8(x, axis, kind=int),
         "unsigned": lambda x, axis=None: to_int8(x, axis, kind=np.uint8),
         "step_inverted": lambda x, axis=None: (lambda q, s: (q, 1 / s))(*to_int8(x, axis)),
+        "step_upside_down": lambda x, axis=None: int8_with_step(
+            x, 127 / np.maximum(abs(x).max(axis, keepdims=True), 1e-300)
+        ),
         "results_exchanged": lambda x, axis=None: to_int8(x, axis)[::-1],
         "values_returned": lambda x, axis=None: (lambda q, s: (q * s, s))(*to_int8(x, axis)),
         "abs_after_max": lambda x, axis=None: int8_with_step(
@@ -385,6 +413,7 @@ WRONG = {
     "product": {
         "nothing_apart": all_quantised,
         "product_in_int8": product_that_wraps,
+        "product_in_int16": lambda *a: product_that_wraps(*a, "int16"),
         "nothing_quantised": lambda x, w, threshold: x @ w.T,
         "large_features_in_the_step": quantised_before_the_split,
         "threshold_on_signed_numbers": lambda *a: product(*a, lambda x, t: (x > t).any(0)),
@@ -443,6 +472,9 @@ WRONG = {
             b / scale(y, w) ** 2,
             w * scale(y, w) ** 2,
         ),
+        "scale_at_least_one": lambda y, g, b, w: (lambda s: (g / s, b / s, w * s))(
+            scale(y, w).clip(1)
+        ),
         "weights_divided": lambda y, g, b, w: (g / scale(y, w), b / scale(y, w), w / scale(y, w)),
         "moved_the_other_way": lambda y, g, b, w: (
             g * scale(y, w),
@@ -471,14 +503,15 @@ WRONG = {
         "logits_transposed": lambda *a: qk(*a, out="hkq"),
         "heads_last": lambda *a: qk(*a, out="qkh"),
         "heads_behind_the_tokens": qk_token_by_token,
-        "one_plus_gamma": lambda q, k, h, gq, gk, eps: qk(q, k, h, 1 + gq, 1 + gk, eps),
-        "gammas_forgotten": lambda q, k, h, gq, gk, eps: qk(q, k, h, 1, 1, eps),
-        "gamma_shared": lambda q, k, h, gq, gk, eps: qk(q, k, h, gq, gq, eps),
-        "reshaped_into_heads": lambda q, k, h, gq, gk, eps: qk(
+        "eps_of_another_library": lambda q, k, h, gq, gk, eps=1e-5: qk(q, k, h, gq, gk, eps),
+        "one_plus_gamma": lambda q, k, h, gq, gk, eps=1e-6: qk(q, k, h, 1 + gq, 1 + gk, eps),
+        "gammas_forgotten": lambda q, k, h, gq, gk, eps=1e-6: qk(q, k, h, 1, 1, eps),
+        "gamma_shared": lambda q, k, h, gq, gk, eps=1e-6: qk(q, k, h, gq, gq, eps),
+        "reshaped_into_heads": lambda q, k, h, gq, gk, eps=1e-6: qk(
             *(q, k, h, gq, gk, eps),
             split=lambda z: z.reshape(h, len(z), -1).swapaxes(0, 1),
         ),
-        "features_dealt_out": lambda q, k, h, gq, gk, eps: qk(
+        "features_dealt_out": lambda q, k, h, gq, gk, eps=1e-6: qk(
             *(q, k, h, gq, gk, eps), split=lambda z: z.reshape(len(z), -1, h).swapaxes(1, 2)
         ),
     },
@@ -521,7 +554,9 @@ WRONG = {
             w * np.tile(ifs(s, t), len(w) // len(s))[:, None] for w in (w_q, w_k)
         ],
         "columns_scaled": lambda w_q, w_k, s, t: (w_q * ifs(s, t), w_k * ifs(s, t)),
-        "one_row_for_each_head": one_row,
+        "one_row_for_each_head": rows_of(lambda h, d: h),
+        "rows_of_the_heads_overlap": rows_of(lambda h, d: slice(h, h + d)),
+        "first_head_alone": rows_of(lambda h, d: slice(h * d, h * d + d), 1),
         "queries_alone": lambda w_q, w_k, s, t: (clip(ifs)(w_q, w_k, s, t)[0], w_k),
         "one_head_decides_for_all": clip(
             lambda s, t: np.sqrt(t / s) if max(s) > t else np.ones(len(s))
@@ -569,6 +604,11 @@ WRONG = {
             soft(z - z.max(-1, keepdims=True)), y, c
         ),
         "cross_entropy_forgotten": lambda z, y, c: c * log_sum(z) ** 2,
+        "cross_entropy_averaged": with_cross_entropy(lambda log_z, z, most: (log_z - z).mean()),
+        "right_logit_forgotten": with_cross_entropy(lambda log_z, z, most: log_z),
+        "log_z_forgotten": with_cross_entropy(lambda log_z, z, most: -z),
+        "subtracted_from_one_alone": with_cross_entropy(lambda log_z, z, most: log_z - z - most),
+        "largest_not_subtracted": loss(square, shifted_by(lambda z: z.min(-1))),
     },
     "z_loss_backward": {
         "targets_from_one": lambda z, y, c: gradient(
@@ -589,6 +629,16 @@ WRONG = {
         "one_largest_for_all": lambda z, y, c: (
             lambda log_z: (1 + 2 * c * log_z) * np.exp(z - log_z) - np.eye(z.shape[1])[y]
         )(with_one_largest(z)[:, None]),
+        "largest_not_added_back": lambda z, y, c: (
+            lambda log_z: (1 + 2 * c * log_z) * np.exp(z - log_z) - np.eye(z.shape[1])[y]
+        )(np.log(shifted_sum(z))[:, None]),
+        "largest_not_subtracted": lambda z, y, c: (
+            lambda log_z: (1 + 2 * c * log_z) * np.exp(z - log_z) - np.eye(z.shape[1])[y]
+        )(shifted_by(lambda z: z.mean(-1))(z)[:, None]),
+        "overflows": lambda z, y, c: (
+            (1 + 2 * c * log_sum(z)[:, None]) * soft(z) - np.eye(z.shape[1])[y]
+        ),
+        "onehot_added": gradient(lambda p, y, c, log_z: (1 + 2 * c * log_z) * p + y),
         "p_forgotten": gradient(lambda p, y, c, log_z: p - y + 2 * c * log_z),
         "both_scaled": gradient(lambda p, y, c, log_z: (p - y) * (1 + 2 * c * log_z)),
         "penalty_without_gradient": gradient(lambda p, y, c, log_z: p - y),
@@ -638,7 +688,9 @@ GUESSES = [
     ({"step": 0.134, "integer": 8}, ["integer_rounded_up", "step_before_the_norm"]),
     ({"gradient": -2.34}, ["gradient_of_the_input"]),
     ({"gradient": -10.4}, ["gradient_without_the_width"]),
+    ({"gradient": 0.281}, ["gradient_without_the_square"]),
     ({"integer": 0}, ["integer_of_the_output"]),
+    ({"integer": 22}, ["integer_of_the_input"]),
     (
         {"others": 0.3, "gradient": 0.04, "step": 0.04},
         ["gradient_rounded_too_far", "others_rounded_too_far", "step_rounded_too_far"],
@@ -739,6 +791,21 @@ def test_the_caller_keeps_its_matrices():
     verdict = judged(answer, "clip")
     assert [mistake.name for mistake in verdict.mistakes] == ["matrices_changed_in_place"]
     assert not verdict.changed  # the mistake says it of both
+
+
+def test_exponentials_that_are_not_divided_are_told_whatever_was_subtracted():
+    def answer(z, mask, cap):
+        return np.exp(np.where(mask, cap * np.tanh(z / cap), -np.inf))
+
+    assert named(answer, "cap") == ["weights_not_divided"]
+
+
+def test_a_quotient_without_remainder_is_rounded_down():
+    def answer(x, axis=None):
+        step = to_int8(x, axis)[1]
+        return (x // step).astype(np.int8), step
+
+    assert named(answer, "int8") == ["rounded_down"]
 
 
 def test_arrays_that_are_changed_by_slices_are_told_once():
