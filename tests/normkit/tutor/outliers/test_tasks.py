@@ -371,6 +371,12 @@ def gradient(of):
     return answer
 
 
+def whole_rows(z, targets):
+    onehot = np.zeros_like(z)
+    onehot[targets] = 1
+    return onehot
+
+
 def shifted_softmax_loss(logits, targets, c):
     """The usual stable softmax, whose log Z is that of the shifted logits."""
     z = logits - logits.max(1, keepdims=True)
@@ -511,6 +517,10 @@ WRONG = {
             *(q, k, h, gq, gk, eps),
             split=lambda z: z.reshape(h, len(z), -1).swapaxes(0, 1),
         ),
+        "features_of_the_heads_overlap": lambda q, k, h, gq, gk, eps=1e-6: qk(
+            *(q, k, h, gq, gk, eps),
+            split=lambda z: np.stack([z[:, i : i + len(gq)] for i in range(h)], axis=1),
+        ),
         "features_dealt_out": lambda q, k, h, gq, gk, eps=1e-6: qk(
             *(q, k, h, gq, gk, eps), split=lambda z: z.reshape(len(z), -1, h).swapaxes(1, 2)
         ),
@@ -638,6 +648,9 @@ WRONG = {
         "overflows": lambda z, y, c: (
             (1 + 2 * c * log_sum(z)[:, None]) * soft(z) - np.eye(z.shape[1])[y]
         ),
+        "onehot_of_whole_rows": lambda z, y, c: (
+            (1 + 2 * c * log_sum(z)[:, None]) * np.exp(z - log_sum(z)[:, None]) - whole_rows(z, y)
+        ),
         "onehot_added": gradient(lambda p, y, c, log_z: (1 + 2 * c * log_z) * p + y),
         "p_forgotten": gradient(lambda p, y, c, log_z: p - y + 2 * c * log_z),
         "both_scaled": gradient(lambda p, y, c, log_z: (p - y) * (1 + 2 * c * log_z)),
@@ -756,6 +769,11 @@ def test_what_is_right_already_is_said():
             "z_loss_backward",
             ["sign_reversed", "two_forgotten"],
             gradient(lambda p, y, c, log_z: y - (1 + c * log_z) * p),
+        ),
+        (
+            "z_loss_backward",
+            ["both_scaled", "gradient_averaged"],
+            gradient(lambda p, y, c, log_z: (1 + 2 * c * log_z) * (p - y) / len(p)),
         ),
     ],
 )
