@@ -8,7 +8,6 @@ PAGES = {  # the pages of mistakes, and the programs whose entries they show
         "capped_weights",
         "soft_cap_backward",
         "qk_clip",
-        "loss_with_z",
-        "loss_with_z_backward",
     ),
+    "mistakes_z_loss": ("loss_with_z", "loss_with_z_backward"),
 }
