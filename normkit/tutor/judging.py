@@ -586,6 +586,7 @@ def _precise(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 # what libraries raise, now this and now that, for an array or a layer that does not fit
 MISFITS = {"AxisError", "IndexError", "RuntimeError", "TypeError", "ValueError"}
+NO_GRAPH = "does not have a grad_fn"
 
 
 def agree(a: Result, b: Result, probe: Probe) -> bool:
@@ -601,6 +602,8 @@ def agree(a: Result, b: Result, probe: Probe) -> bool:
 def _failure(result: Result) -> str:
     """Whether and how it failed, the misfits being of one kind; after its first value most are."""
     name = result.error.split(":")[0]
+    if NO_GRAPH in result.error:  # where nothing is recorded, nothing is spoilt in place
+        return "graph"
     late = bool(name and result.values) and name != "AttributeError"
     return "misfit" if late else kind(result.error) if name in MISFITS else name
 

@@ -15,6 +15,7 @@ from normkit.tutor.by_hand import wrote
 STARTS = N_("the parameters of a new layer")
 NEW = N_("the output of a new layer (weight 1, bias 0)")
 TRAINED = N_("the output with loaded weights")
+HALF = N_("the dtype of the output for a float16 x")
 NEITHER = N_("neither all 0 nor all 1")
 
 Named = Iterable[tuple[str, Any]]  # as a module lists them

@@ -1,5 +1,6 @@
 """A verdict in words: what is wrong, the numbers that show it, and where to read on."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ Translate = Callable[[str], str]
 WIDTH = 88
 LISTED = 4  # results that are listed by name
 LARGE = 1e12  # a number above it is shown with its power of ten
+SMALLEST = 12  # decimals that a step on the way is shown with
 NUMBERS = {"nan", "statistics", "values"}  # differences that two arrays show
 MODIFIED = N_("Changed in place: {name}. The caller still needs the old values: work on a copy.")
 SENTENCES = {
@@ -239,8 +241,14 @@ def _steps(verdict: Verdict, _: Translate) -> list[str]:
     if found.what not in {*NUMBERS, "axes", "shape"} or not (done := steps(verdict.task, found)):
         return []
     width = max(map(len, done))
-    shown = [f"  {name:{width}} {_show(value, 4)}" for name, value in done.items()]
+    shown = [f"  {name:{width}} {_show(value, _decimals(value))}" for name, value in done.items()]
     return [_(STEPS), *shown]
+
+
+def _decimals(value: Any) -> int:
+    """How many show an array: four, or more for small numbers; what rounding has left stays 0."""
+    size = float(np.abs(value).max(initial=0))
+    return min(4 - math.ceil(math.log10(size)), SMALLEST) if 0 < size < 0.01 else 4
 
 
 def _printed(verdict: Verdict, _: Translate) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from normkit.messages import N_
 from normkit.tutor.by_hand import READY_MADE
 from normkit.tutor.probes import INTEGERS, WORKED, token_probe, token_probes, tokens
-from normkit.tutor.states import NEW, STARTS, TRAINED, backward, new, shapes, starts
+from normkit.tutor.states import HALF, NEW, STARTS, TRAINED, backward, new, shapes, starts
 from normkit.tutor.tasks import Named, Probe, Task, add, part, parts
 
 X = [-2.0, -1.0, 0.0, 1.0, 2.0, 10.0]
@@ -62,7 +62,10 @@ DEFAULT = N_("the output of a new layer made without alpha_init")
 
 
 def _use_layer(answer, dy, x, alpha, gamma, beta, shift=None) -> Named:
-    """A new layer, then one with trained weights; x shares its memory, to see it modified."""
+    """A new layer, then one with trained weights, at last in half precision.
+
+    x shares its memory, to see it modified.
+    """
     import torch
 
     x, dy, weight, bias = map(torch.from_numpy, (x, dy, gamma, beta))
@@ -85,6 +88,7 @@ def _use_layer(answer, dy, x, alpha, gamma, beta, shift=None) -> Named:
     backward(y, dy)
     yield "dx", x.grad
     yield from ((f"d{name}", getattr(layer, name).grad) for name in trained)
+    yield HALF, str(layer.half()(x.half()).dtype)
 
 
 def _dtypes(tensors) -> str:

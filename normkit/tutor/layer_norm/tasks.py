@@ -10,6 +10,7 @@ from normkit.tutor.by_hand import READY_MADE
 from normkit.tutor.probes import CONSTANT, INTEGERS, probes, tokens, usual_eps
 from normkit.tutor.states import (
     FLOATS,
+    HALF,
     NEW,
     STARTS,
     TRAINED,
@@ -46,7 +47,6 @@ def _use_gradients(*wanted: str) -> Callable[..., Named]:
 
 PARAMETERS = "weight", "bias"
 EVALUATED = N_("the output after layer.eval()")
-HALF = N_("the dtype of the output for a float16 x")
 
 
 def _use_layer(answer, dy, x, gamma, beta, eps) -> Named:

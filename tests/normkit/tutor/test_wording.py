@@ -6,7 +6,7 @@ import wcwidth
 
 from normkit import diagnose
 from normkit.tutor.mistakes import combine, mistakes_of
-from normkit.tutor.wording import CONTINUED, WIDTH, _wrap
+from normkit.tutor.wording import CONTINUED, WIDTH, _decimals, _wrap
 
 LAYER_NORM, BACKWARD = "layer_norm/layer_norm", "layer_norm/layer_norm_backward"
 RIGHT = combine(LAYER_NORM)
@@ -188,6 +188,16 @@ def test_small_differences_are_shown_with_enough_digits(capsys):
     said = capsys.readouterr().out
     ours, expected, *_ = (line.split()[1:] for line in said.splitlines() if line.startswith("  "))
     assert ours != expected
+
+
+def test_small_numbers_on_the_way_are_not_rounded_to_0(capsys):
+    def fixed(x, gamma, eps=1e-5):
+        return gamma * x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 0.0000125)
+
+    diagnose(fixed, "rms_norm/forward")
+    assert "mean_square [[0.00000001]]" in capsys.readouterr().out
+    steps = {"sum": np.array([1e-17, 0.0]), "mean": np.float64(0.0067), "var": np.array([0.02])}
+    assert [_decimals(value) for value in steps.values()] == [12, 6, 4]
 
 
 def test_what_no_memory_holds_is_shown_with_its_power_of_ten(capsys):

@@ -360,6 +360,33 @@ class StartInForward(Tanh):
         return self.weight * torch.tanh(self.alpha_init * x) + self.bias
 
 
+class BesideStart(StartInForward):
+    def forward(self, x):
+        return super().forward(self.alpha * x)
+
+
+class OfOne(BesideStart):
+    def __init__(self, features, alpha_init=0.5):
+        super().__init__(features, alpha_init)
+        self.alpha = torch.nn.Parameter(torch.ones(1))
+
+
+class Kept(Tanh):
+    def __init__(self, features, alpha_init=0.5):
+        super().__init__(features, alpha_init)
+        self.alpha_now, self.scale, self.shift = (p.data for p in self.parameters())
+
+
+class KeptAlpha(Kept):
+    def forward(self, x):
+        return self.weight * torch.tanh(self.alpha_now * x) + self.bias
+
+
+class KeptScale(Kept):
+    def forward(self, x):
+        return self.scale * torch.tanh(self.alpha * x) + self.shift
+
+
 class WeightAsBuffer(Tanh):
     def __init__(self, features, alpha_init=0.5):
         super().__init__(features, alpha_init)
@@ -413,6 +440,7 @@ def right_dx(dy, x, a, g, t):
 
 WRONG = {
     "dyt/forward": {
+        "tanh_taken_twice": lambda x, a, g, b: g * np.tanh(np.tanh(a * x)) + b,
         "curve_forgotten": lambda x, a, g, b: a * x * g + b,
         "argument_doubled": lambda x, a, g, b: g * np.tanh(2 * x * a) + b,
         "half_argument": lambda x, a, g, b: g * np.tanh(a * x / 2) + b,
@@ -569,6 +597,14 @@ WRONG = {
     "dyt/layer": {
         "other_alpha_init": OtherDefault,
         "alpha_init_in_forward": StartInForward,
+        "alpha_init_beside_alpha": BesideStart,
+        "alpha_init_beside_alpha: of one": OfOne,
+        "copy_of_alpha_used": KeptAlpha,
+        "copies_used": KeptScale,
+        "dtype_not_kept": layer(
+            lambda self, x: self.weight * torch.tanh(self.alpha * x.float()) + self.bias
+        ),
+        "one_not_a_parameter": layer(weight=lambda d, a: torch.ones(d)),
         "parameters_of_a_row: bias": layer(
             bias=lambda d, a: torch.nn.Parameter(torch.zeros(1, d)),
         ),
@@ -1254,6 +1290,38 @@ def test_parameters_made_in_forward_are_named():
             return self.weight * torch.tanh(self.alpha * x) + self.bias
 
     assert named(MadeAnew, "dyt/layer") == ["made_in_forward"]
+
+
+def test_a_plain_weight_is_no_buffer_whatever_else_is_wrong():
+    answer = layer(
+        lambda self, x: self.weight * torch.sigmoid(self.alpha * x) + self.bias,
+        weight=lambda features, alpha_init: torch.ones(features),
+    )
+    names = {mistake.name for mistake in judged(answer, "dyt/layer").mistakes}
+    assert names == {"sigmoid_instead", "one_not_a_parameter"}
+
+
+def test_a_sum_over_the_first_axis_is_named_where_a_single_token_is_spared():
+    def summed(a):
+        return a.sum(axis=0) if a.ndim > 1 else a
+
+    answer = gradients_of_parameters(
+        lambda dy, x, a, g, t, over: summed(dy * t), lambda dy, *_: summed(dy)
+    )
+    assert named(answer, "dyt/backward") == ["gradients_over_first_axis"]
+
+
+def test_a_dy_that_is_scaled_twice_is_named():
+    def answer(dy, x, alpha, gamma):
+        dy = dy * gamma
+        return combine("dyt/dyt_backward")(dy, x, alpha, gamma)
+
+    assert named(answer, "dyt/backward") == ["dy_overwritten"]
+
+
+def test_a_dalpha_of_dy_is_named():
+    answer = backward(right_dx, lambda dy, x, a, g, t: (dy * x).sum())
+    assert named(answer, "dyt/backward") == ["dalpha_of_dy"]
 
 
 def test_dy_may_be_forgotten_in_all_but_dbeta():

@@ -718,6 +718,13 @@ class MadeAnew(Whole):
         return super().forward(x)
 
 
+class MadeOfExamples(Whole):
+    def forward(self, x):
+        self.weight = torch.nn.Parameter(torch.ones_like(x))
+        self.bias = torch.nn.Parameter(torch.zeros_like(x))
+        return super().forward(x)
+
+
 class MadeLate(Whole):
     def start(self):
         if hasattr(self, "made") and not hasattr(self, "weight"):
@@ -735,11 +742,19 @@ class MadeLate(Whole):
         ("layer_norm", axes_by_dimension, "all_but_batch"),
         ("post_block", stream_before_its_norm, "sum_added_before_its_norm"),
         ("layer_norm_layer", MadeAnew, "made_in_forward"),
+        ("layer_norm_layer", MadeOfExamples, "made_in_forward"),
         ("layer_norm_layer", MadeLate, "made_at_first_call"),
         (
             "rms_norm",
             lambda x, g, eps=1e-5: g * x / ((x**2).mean(-1)[..., None] ** 0.5 + eps**0.5),
             "eps_otherwise",
+        ),
+        (
+            "rms_norm",
+            lambda x, g, eps=1e-5: (
+                g * x / np.maximum(np.linalg.norm(x, axis=-1)[..., None], eps) * x.shape[-1] ** 0.5
+            ),
+            "eps_as_lower_bound",
         ),
     ],
 )

@@ -61,7 +61,7 @@ def test_the_closed_form_and_the_stages_agree():
         ("layer_norm/forward", {"unbiased_variance", "eps_outside_root"}),
         ("layer_norm/forward", {"batch_axis", "no_eps"}),
         ("layer_norm/forward", {"one_pass_variance", "gamma_forgotten"}),
-        ("layer_norm/forward", {"gamma_forgotten", "beta_forgotten"}),
+        ("layer_norm/forward", {"unbiased_variance", "affine_forgotten"}),
         ("layer_norm/layer", {"unbiased_variance", "gamma_beta_names"}),
         ("layer_norm/layer", {"weight_starts_at_zero", "bias_starts_at_one"}),
         ("layer_norm/backward", {"gamma_forgotten_in_dx", "gradients_averaged"}),

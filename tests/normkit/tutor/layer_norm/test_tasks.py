@@ -129,7 +129,31 @@ def for_rows(x, gamma, beta, eps=1e-5):
     return out
 
 
+def twice(x, gamma, beta, eps=1e-5):
+    for _ in range(2):
+        x = (x - mean(x)) / rooted(x, eps)
+    return gamma * x + beta
+
+
+def sums_of_the_second_axis(x, gamma, beta, eps=1e-5):
+    features = x.shape[1]
+    mu = np.sum(x, axis=-1, keepdims=True) / features
+    var = np.sum((x - mu) ** 2, axis=-1, keepdims=True) / features
+    return gamma * (x - mu) / np.sqrt(var + eps) + beta
+
+
+def rows_over_the_batch(x, gamma, beta, eps=1e-5):
+    n, _d = x.shape
+    centred = x - np.sum(x, axis=0) / n
+    return gamma * centred / np.sqrt(np.sum(centred**2, axis=0) / n + eps) + beta
+
+
 FORWARD = {
+    "normalised_twice": [twice],
+    "features_counted_on_axis_one": [sums_of_the_second_axis],
+    "affine_forgotten": [
+        lambda x, g, b, eps=1e-5: ((x - mean(x)) / rooted(x, eps)).astype(g.dtype)
+    ],
     "root_inverted": [lambda x, g, b, eps=1e-5: g * (x - mean(x)) * np.sqrt(std(x) ** 2 + eps) + b],
     "beta_subtracted": [
         lambda x, g, b, eps=1e-5: (x - mean(x)) * g / np.sqrt(std(x) ** 2 + eps) - b,
@@ -190,7 +214,10 @@ FORWARD = {
             + b
         )
     ],
-    "batch_axis": [lambda x, g, b, eps=1e-5: g * (x - x.mean(0)) / np.sqrt(x.var(0) + eps) + b],
+    "batch_axis": [
+        lambda x, g, b, eps=1e-5: g * (x - x.mean(0)) / np.sqrt(x.var(0) + eps) + b,
+        rows_over_the_batch,
+    ],
     "whole_array": [lambda x, g, b, eps=1e-5: b + (x - x.mean()) * g / (x.var() + eps) ** 0.5],
     "variance_of_whole_array": [
         lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(x.var() + eps) + b,
@@ -229,6 +256,9 @@ FORWARD = {
     "eps_otherwise": [
         lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.maximum(std(x), eps) + b,
         lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(std(x) ** 2 + eps * eps) + b,
+        lambda x, g, b, eps=1e-5: (
+            g * (x - mean(x)) / rooted(x, eps if (std(x) == 0).any() else 0) + b
+        ),
     ],
     "absolute_deviations": [
         lambda x, g, b, eps=1e-5: g * (x - mean(x)) / (mean(abs(x - mean(x))) + eps) + b
@@ -588,6 +618,16 @@ def test_a_wrong_forward_pass_is_named(name, answer):
     assert named(answer, "layer_norm/forward") == [name]
 
 
+def test_an_answer_for_rows_alone_is_named_with_another_mistake():
+    def answer(x, gamma, beta, eps=1e-5):
+        n, _d = x.shape
+        mu, sigma = x.mean(axis=1).reshape(n, 1), x.std(axis=1).reshape(n, 1)
+        return gamma * (x - mu) / (sigma + eps) + beta
+
+    names = {"eps_outside_root", "axis_put_back_second"}
+    assert {*named(answer, "layer_norm/forward")} == names
+
+
 def test_gamma_before_the_sign_of_a_matrix_product_is_named():
     def answer(x, gamma, beta, eps=1e-5):
         return gamma @ ((x - mean(x)) / np.sqrt(x.var(-1, keepdims=True) + eps)) + beta
@@ -623,6 +663,20 @@ def of_the_second_axis(dy, x, gamma, eps=1e-5):
     xhat, dxhat = (x - mean(x, 1)) / std, dy * gamma
     sums = dxhat.sum(axis=1, keepdims=True) + xhat * (dxhat * xhat).sum(axis=1, keepdims=True)
     return (n * dxhat - sums) / n / std, (dy * xhat).sum(axis=0), dy.sum(axis=0)
+
+
+def of_the_batch(dy, x, gamma, eps=1e-5):
+    """The stages of a well-known course, for batch normalisation."""
+    n, _d = dy.shape
+    centred, root = x - x.mean(axis=0), np.sqrt(x.var(axis=0) + eps)
+    dxhat = dy * gamma
+    dvar = -np.sum(dxhat * centred, axis=0) / root**3 / 2
+    dx = dxhat / root + 2 * centred * dvar / n
+    return dx - dx.mean(axis=0), np.sum(dy * centred / root, axis=0), np.sum(dy, axis=0)
+
+
+def test_the_stages_of_batch_normalisation_are_named():
+    assert named(of_the_batch, "layer_norm/backward") == ["batch_axis"]
 
 
 def test_a_backward_pass_for_two_axes_alone_is_named():
@@ -848,6 +902,32 @@ def parameters(eps=1e-5, **shapes):
     return Layer
 
 
+@pytest.mark.parametrize("copied", [lambda p: p.data, lambda p: p.detach().clone()])
+def test_copies_of_the_parameters_are_named(copied):
+    class Copied(made("")):
+        def __init__(self, features, eps=1e-5):
+            super().__init__(features, eps)
+            self.scale, self.shift = copied(self.weight), copied(self.bias)
+
+        def forward(self, x):
+            xhat = (x - x.mean(-1, True)) / (x.var(-1, False, True) + self.eps).sqrt()
+            return self.scale * xhat + self.shift
+
+    assert named(Copied, "layer_norm/layer") == ["copies_used"]
+
+
+def test_an_intermediate_result_that_is_changed_in_place_is_not_cut_off():
+    class Divided(made("")):
+        def formula(self, x):
+            centred = x - x.mean(-1, True)
+            var = (centred**2).mean(-1, True)
+            centred /= torch.sqrt(var + self.eps)
+            return self.weight * centred + self.bias
+
+    verdict = judge(observe(Divided, "layer_norm/layer"), "layer_norm/layer")
+    assert not verdict.mistakes and "Make a new one: x = x - ..." in verdict.explain()
+
+
 @pytest.mark.parametrize("wide", [torch.float32, torch.float64])
 def test_a_layer_that_widens_its_input_is_named(wide):
     class Widened(made("")):
@@ -866,6 +946,8 @@ def row(start):
     [
         ("other_default", parameters(1e-6, weight=torch.ones, bias=torch.zeros)),
         ("gamma_beta_names", parameters(scale=torch.ones, shift=torch.zeros)),
+        ("gamma_beta_names", parameters(a_2=torch.ones, b_2=torch.zeros)),
+        ("gamma_beta_names", parameters(g=torch.ones, b=torch.zeros)),
         ("gamma_beta_names", parameters(gamma=torch.ones, bias=torch.zeros)),
         ("gamma_beta_names", parameters(weight=torch.ones, beta=torch.zeros)),
         ("parameters_in_two_axes", parameters(weight=row(torch.ones), bias=torch.zeros)),
