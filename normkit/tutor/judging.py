@@ -47,7 +47,7 @@ class Verdict:
     those that are None. unfilled: those that are arrays of zeros. order: for each result, which
     came in its place. rounded: whether all are right but for that. changed: the inputs that were
     changed in place. seen: what was observed on the probe of the difference. unlike: whether the
-    mistakes raise another exception there.
+    mistakes raise another exception there. raised: the same of one that they do not explain.
     """
 
     task: Task
@@ -64,6 +64,7 @@ class Verdict:
     changed: tuple[str, ...] = ()
     seen: Result = field(default_factory=Result)
     unlike: bool = False
+    raised: "Verdict | None" = None
 
     @property
     def passed(self) -> bool:
@@ -245,7 +246,7 @@ class Trial:
 
         Where nothing is returned, the exceptions must be the same.
         """
-        if not all(self._explains(case, i, names) for i in range(len(self.probes))):
+        if not all(self.returns(case, i, names) for i in range(len(self.probes))):
             return False
         return any(result.values for result in case.seen) or self.all_raise_like(case)
 
@@ -259,7 +260,7 @@ class Trial:
 
     def number_explained(self, case: Case, names: set[str] | None = None) -> int:
         """On how many probes they return what was seen: the more, the likelier among several."""
-        return sum(self._explains(case, i, names) for i in range(len(self.probes)))
+        return sum(self.returns(case, i, names) for i in range(len(self.probes)))
 
     def spares(self, names: Container[str]) -> bool:
         """Whether they leave these results right."""
@@ -272,7 +273,7 @@ class Trial:
         """
         numbers = sorted(range(len(self.probes)), key=case.wrong_on.__contains__, reverse=True)
         return all(
-            self._explains(case, i, names)
+            self.returns(case, i, names)
             and (self.raises_like(case, i) if like else self.result(i).error == case.seen[i].error)
             for i in numbers
         )
@@ -288,8 +289,9 @@ class Trial:
         )
 
     def is_part_of(self, other: "Trial") -> bool:
-        """Whether they are wrong in fewer places than others, and return the same there."""
-        return self.wrong < other.wrong and all(
+        """Whether they spoil fewer results than others, and return the same where they do."""
+        own, whole = ({name for _number, name in trial.wrong} for trial in (self, other))
+        return own < whole and all(
             _near(self.result(i), other.result(i), name, self.probes[i].tolerance)
             for i, name in self.wrong
         )
@@ -303,7 +305,8 @@ class Trial:
             for i, name in places
         )
 
-    def _explains(self, case: Case, number: int, names: set[str] | None) -> bool:
+    def returns(self, case: Case, number: int, names: set[str] | None = None) -> bool:
+        """Whether what was seen on a probe comes of them, or the same failure; of these results."""
         probe, seen = self.probes[number], case.seen[number]
 
         def part(result: Result) -> Result:
@@ -361,6 +364,8 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
     verdict = verdict if several else replace(verdict, right=())
     if verdict.first.what == "error":  # which says more than any mistake about other results
         return verdict
+    if trial := _but_for_exceptions(case):
+        return _told(replace(verdict, right=(), raised=_raised(verdict, case)), trial, case)
     if changed := _changed(case):  # whatever else is wrong may come of that
         return replace(verdict, changed=changed if verdict.first.what != "modified" else ())
     return _each_alone(verdict, case) if several else verdict
@@ -373,6 +378,23 @@ def _broken(verdict: Verdict, case: Case) -> Verdict:
             raised = Difference("error", probe, came=seen.error)
             return replace(verdict, difference=raised, seen=seen)
     return replace(verdict, difference=Difference("missing", case.probes[0]))
+
+
+def _but_for_exceptions(case: Case) -> Trial | None:
+    """The only mistake that returns all that was, where at most half of the probes raise."""
+    returned = {i for i, seen in enumerate(case.seen) if not seen.error}
+    if not len(case.seen) / 2 <= len(returned) < len(case.seen):
+        return None
+    every = trials(case.task, case.seed)
+    able = {t.mistakes: t for t in every if all(t.returns(case, i) for i in returned)}
+    return next(iter(able.values())) if len(able) == 1 else None
+
+
+def _raised(verdict: Verdict, case: Case) -> Verdict:
+    """What there is to tell of the first exception."""
+    number = next(i for i, seen in enumerate(case.seen) if seen.error)
+    found = Difference("error", case.probes[number], came=case.seen[number].error)
+    return replace(verdict, difference=found, seen=case.seen[number])
 
 
 def _order(case: Case) -> dict[str, str]:

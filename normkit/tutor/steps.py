@@ -68,13 +68,17 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.floating)) or hasattr(value, "detach")
 
 
+def worst(came: np.ndarray, expected: np.ndarray) -> tuple[int, ...]:
+    """Where two arrays differ most."""
+    gap = np.where(np.isfinite(came), np.abs(came - expected), np.inf)
+    return tuple(map(int, np.unravel_index(np.argmax(gap), gap.shape)))
+
+
 def _place(found: Difference) -> tuple[int, ...]:
-    """Where the result first differs, its last axis aside."""
+    """Where the result differs most, which is shown, its last axis aside."""
     if found.what in ("axes", "shape") or np.ndim(found.expected) < 2:
         return ()
-    gap = np.where(np.isfinite(found.came), np.abs(found.came - found.expected), np.inf)
-    wrong = np.argwhere(gap > found.probe.tolerance)
-    return tuple(wrong[0][:-1]) if len(wrong) else ()
+    return worst(found.came, found.expected)[:-1]
 
 
 def _row(value: Any, found: Difference, place: tuple[int, ...]) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from normkit.messages import N_, book, columns, translator
 from normkit.tutor.judging import SMALL, Difference, Verdict, distance, first_row
 from normkit.tutor.states import NEITHER
-from normkit.tutor.steps import steps
+from normkit.tutor.steps import steps, worst
 from normkit.tutor.troubles import meaning
 
 Translate = Callable[[str], str]
@@ -62,6 +62,7 @@ WIDENED = N_(
     "One array of float64 makes float64 of all that is computed with it: np.zeros(shape) and "
     "np.array([0.5]) make such arrays, unless they are given a dtype."
 )
+ELSEWHERE = N_("Besides, an exception is raised: see below.")
 RAISED = N_("An exception was raised: {came}")
 RAISED_IN = N_("This line raises {came}")
 RAISED_BY = N_("What is called in this line, not the line itself, raises {came}")
@@ -103,6 +104,9 @@ def _lines(verdict: Verdict, language: str) -> list[str]:
     lines += [*_progress(verdict, _), *_advice(verdict, _)]
     if verdict.first.what not in ("ready_made", "missing") and not verdict.untouched:
         lines += _evidence(verdict, _)
+    if raised := verdict.raised:
+        told = raised.first.probe is verdict.first.probe
+        lines += (_trouble if told else _evidence)(raised, _)
     if not verdict.mistakes:
         lines += [*_steps(verdict, _), *_printed(verdict, _)]
     return [*lines, _("Read on: {address}").format(address=_address(verdict, language))]
@@ -144,6 +148,8 @@ def _advice(verdict: Verdict, _: Translate) -> list[str]:
         messages.append(_(ORDER).format(came=came, expected=expected))
     if verdict.rounded:
         messages.append(_(ROUNDED))
+    if verdict.raised:
+        messages.append(_(ELSEWHERE))
     if verdict.changed:
         messages.append(_(MODIFIED).format(name=", ".join(verdict.changed)))
     if len(messages) > 1:
@@ -318,10 +324,9 @@ def _numbers(name: str, came: np.ndarray, expected: np.ndarray, label: str) -> l
 def compared(name: str, came: np.ndarray, expected: np.ndarray) -> tuple[str, str, str]:
     """Both arrays as text, or where they differ most; with as many digits as it takes to see it."""
     if expected.size > SMALL:
-        gap = np.where(np.isfinite(came), np.abs(came - expected), np.inf)
-        worst = tuple(map(int, np.unravel_index(np.argmax(gap), gap.shape)))
+        place = worst(came, expected)
         space = " " if " " in name else ""  # after words
-        name, came, expected = f"{name}{space}{list(worst)}", came[worst], expected[worst]
+        name, came, expected = f"{name}{space}{list(place)}", came[place], expected[place]
     digits = next((d for d in (4, 8) if _show(came, d) != _show(expected, d)), 16)
     return name, _show(came, digits), _show(expected, digits)
 

@@ -46,3 +46,19 @@ def test_of_a_layer_in_two_modes_those_of_the_mode_that_differs_are_told():
 def test_of_a_gradient_in_inference_nothing_is_told_that_training_alone_needs():
     found = of(lambda dy, x, *_given, **_named: (dy, dy, dy), "batch_norm/backward_inference")
     assert "dxhat" in found and not {"mean_term", "xhat_term"} & set(found)
+
+
+def test_of_a_large_array_the_values_are_those_of_the_token_that_is_shown():
+    right = combine("rms_norm/rms_norm")
+
+    def answer(x, gamma, eps=1e-5):
+        y = right(x, gamma, eps)
+        if y.ndim == 3:
+            y[0, 1] += 0.01
+            y[1, 2] += 5
+        return y
+
+    task = find("rms_norm/forward")
+    found = judge(observe(answer, task), task).first
+    token = found.probe.inputs["x"][1, 2]
+    np.testing.assert_allclose(steps(task, found)["squares"], token**2)

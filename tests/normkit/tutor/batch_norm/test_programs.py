@@ -174,7 +174,7 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "first_axis_only sequences_forgotten statistics_on_last_axis gamma_on_last_axis "
             "channels_last reshaped_to_rows one_statistic_on_last_axis sums_divided_by_examples "
             "instance_norm_of_images variance_within_examples positions_left_out "
-            "one_parameter_on_last_axis variance_within_positions",
+            "one_parameter_on_last_axis variance_within_positions moved_back_by_reshape",
         ),
         (
             "statistics",
@@ -186,7 +186,8 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "statistic_of_whole_array gamma_and_beta_exchanged root_multiplied "
             "variance_within_examples instance_norm_of_images sums_divided_by_examples "
             "eps_otherwise variance_squared root_taken_twice beta_subtracted deviations_reversed "
-            "power_halved sums_divided_by_channels variance_within_positions",
+            "power_halved sums_divided_by_channels variance_within_positions eps_of_keras "
+            "affine_twice",
         ),
         (
             "backward_inference",
@@ -204,7 +205,8 @@ def test_the_worked_folds_can_be_redone_by_hand():
             "r_forgotten_in_a_path power_of_r x_for_deviation eps_forgotten_in_dvar "
             "direct_term_dropped variance_within_examples r_twice divided_by_r "
             "compact_form_incomplete dxhat_returned root_taken_twice brackets_forgotten_in_dx "
-            "terms_exchanged divided_by_n_again variance_within_positions eps_in_one_mode",
+            "terms_exchanged divided_by_n_again variance_within_positions eps_in_one_mode "
+            "gradient_of_unbiased_variance",
         ),
     ],
 )

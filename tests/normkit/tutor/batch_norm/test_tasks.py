@@ -1521,6 +1521,97 @@ FOLDED += [
     (without_bias(lambda beta, mean: beta - mean), ["mean_not_scaled"]),
 ]
 
+
+def moved_to_the_end(x, gamma, beta, eps):
+    return np.moveaxis(rows(x, gamma, beta, eps), 1, -1).reshape(x.shape)
+
+
+def moved(nearer_mean, nearer_var):
+    """The running statistics, each by a rule of its own for the old value, the new one, a share."""
+
+    def answer(x, gamma, beta, running_mean, running_var, momentum, eps):
+        mean = nearer_mean(running_mean, x.mean(axes(x)), momentum)
+        var = nearer_var(running_var, x.var(axes(x), ddof=1), momentum)
+        return loops(x, gamma, beta, eps), mean, var
+
+    return answer
+
+
+def nearer(old, new, share):
+    return old + share * (new - old)
+
+
+ONE_MOVED = {
+    "last_batch_only": lambda old, new, share: new,
+    "fixed_momentum": lambda old, new, share: nearer(old, new, 0.1),
+    "updated_twice": lambda old, new, share: nearer(nearer(old, new, share), new, share),
+    "old_value_in_full": lambda old, new, share: old + share * new,
+    "batch_in_full": lambda old, new, share: old - share * old + new,
+}
+
+
+def unbiased(dx):
+    """The gradient of an unbiased variance, in training."""
+
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        right, *others = staged(dy, x, gamma, running_mean, running_var, training, eps)
+        m = x.size / x.shape[1]
+        r = 1 / np.sqrt(x.var(axes(x), keepdims=True) + eps)
+        xhat, dxhat = (x - x.mean(axes(x), keepdims=True)) * r, dy * wide(gamma, x)
+        sums = [a.sum(axes(x), keepdims=True) for a in (dxhat, dxhat * xhat)]
+        return dx(dxhat, xhat, r, m, *sums) if training else right, *others
+
+    return answer
+
+
+def summed_so(of_gamma, of_beta):
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        dx, *_others = staged(dy, x, gamma, running_mean, running_var, training, eps)
+        mean, var = (x.mean(axes(x)), x.var(axes(x))) if training else (running_mean, running_var)
+        xhat = (x - wide(mean, x)) / np.sqrt(wide(var, x) + eps)
+        return dx, of_gamma(dy * xhat), of_beta(dy)
+
+    return answer
+
+
+def all_but_channels(a):
+    return a.sum(axes(a))
+
+
+class ByGradients(ByHand):
+    """Gradients on, taken for the mode."""
+
+    def forward(self, x):
+        mode, self.training = self.training, torch.is_grad_enabled()
+        y = super().forward(x)
+        self.training = mode
+        return y
+
+
+FORWARD += [
+    (moved_to_the_end, ["moved_back_by_reshape"]),
+    (lambda x, gamma, beta, eps: rows(x, gamma, beta, 1e-3), ["eps_of_keras"]),
+    (lambda x, gamma, beta, eps: rows(x, gamma**2, beta, eps), ["affine_twice"]),
+    (lambda x, g, b, eps: rows(x, g, b, eps) * wide(g, x) + wide(b, x), ["affine_twice"]),
+]
+INFER += [(lambda *given: scale_and_shift(*given[:-1], 1e-3), ["eps_of_keras"])]
+RUN += [(moved(rule, nearer), [name]) for name, rule in ONE_MOVED.items()]
+RUN += [(moved(nearer, rule), [name]) for name, rule in ONE_MOVED.items()]
+LAYERS += [(ByGradients, ["eval_ignored"])]
+BACK += [
+    (unbiased(of), ["gradient_of_unbiased_variance"])
+    for of in (
+        lambda dxhat, xhat, r, m, a, b: r / m * (m * dxhat - a - m / (m - 1) * xhat * b),
+        lambda dxhat, xhat, r, m, a, b: r * (dxhat - (a + xhat * b) / (m - 1)),
+    )
+]
+BACK += [
+    (summed_so(all_but_channels, np.sum), ["gradients_of_all"]),
+    (summed_so(np.sum, np.sum), ["gradients_of_all"]),
+    (summed_so(lambda a: a.sum(0), all_but_channels), ["summed_over_examples"]),
+    (summed_so(all_but_channels, lambda a: a.sum(axes(a), keepdims=True)), ["gradients_keep_axes"]),
+]
+
 WRONG = {
     "forward": FORWARD,
     "running": RUN,
@@ -1588,6 +1679,16 @@ def test_shapes_that_fail_do_not_hide_the_momentum():
 
     names = sorted(mistake.name for mistake in judged(Both, "layer").mistakes)
     assert names == ["no_plain_average", "shaped_for_images"]
+
+
+def test_one_number_for_all_channels_is_not_said_to_be_a_mean():
+    given = summed_so(all_but_channels, np.sum)
+
+    def answer(dy, x, gamma, running_mean, running_var, training, eps):
+        return given(dy, x, gamma, running_mean, running_var, training, 0)
+
+    names = sorted(mistake.name for mistake in judged(answer, "backward").mistakes)
+    assert names == ["gradients_of_all", "no_eps"]
 
 
 def test_an_exception_on_rows_is_no_mistake_in_images():

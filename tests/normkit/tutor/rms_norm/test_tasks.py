@@ -1120,6 +1120,34 @@ WRITTEN += [
 ]
 
 
+def each_of_the_first_axis(x, gamma, eps=1e-5):
+    if x.ndim == 1:
+        return gamma * x / rms(x, eps)
+    return np.stack([gamma * v / np.sqrt(np.mean(v**2) + eps) for v in x])
+
+
+def axis_1_if_there_is_one(x, gamma, eps=1e-5):
+    axis = 0 if len(x.shape) == 1 else 1
+    return gamma * x / np.sqrt(mean(x * x, axis) + eps)
+
+
+def in_two_parts(x, gamma, p, eps=1e-5):
+    parts = np.split(x, [math.ceil(p * len(gamma))], axis=-1)
+    return gamma * np.concatenate([part / rms(part, eps) for part in parts], axis=-1)
+
+
+def one_or_the_nearest(x, gamma, p, eps=1e-5):
+    return gamma * x / rms(x[..., : round(p * len(gamma)) or 1], eps)
+
+
+WRITTEN += [
+    ("rms_norm/forward", "rms_of_sequence", each_of_the_first_axis),
+    ("rms_norm/forward", "rms_over_tokens", axis_1_if_there_is_one),
+    ("rms_norm/partial", "rest_by_itself", in_two_parts),
+    ("rms_norm/partial", "k_rounded_to_nearest", one_or_the_nearest),
+]
+
+
 @pytest.mark.parametrize(("task", "name", "answer"), WRITTEN)
 def test_a_wrong_answer_is_named(task, name, answer):
     assert named(answer, task) == [name]
@@ -1150,6 +1178,45 @@ def test_two_mistakes_are_both_named():
         return gamma * x / (np.sqrt(mean(x[..., : int(p * x.shape[-1])] ** 2)) + eps)
 
     assert sorted(named(answer, "rms_norm/partial")) == ["eps_added_to_rms", "k_rounded_down"]
+
+
+@pytest.mark.parametrize(
+    ("task", "answer", "names"),
+    [
+        (
+            "forward",
+            lambda x, gamma, eps=1e-5: gamma * x / np.sqrt((x**2).mean(axis=-1)),
+            ["rms_without_eps", "rms_without_keepdims"],
+        ),
+        (
+            "partial",
+            lambda x, g, p, eps=1e-5: g[:, None] * x / rms(x[..., : int(p * len(g))], eps),
+            ["k_rounded_down", "rms_gamma_on_wrong_axis"],
+        ),
+        (
+            "half",
+            lambda x, g, eps=1e-5: (
+                g * (x / np.sqrt((x * x).sum(-1, keepdims=True) + np.float32(eps)))
+            ).astype(x.dtype),
+            ["squares_in_half", "squares_summed"],
+        ),
+    ],
+)
+def test_of_two_mistakes_none_is_said_to_be_a_rarer_one_that_shows_the_same(task, answer, names):
+    assert sorted(named(answer, f"rms_norm/{task}")) == names
+
+
+def test_an_exception_on_few_inputs_hides_no_mistake():
+    def answer(x, gamma, eps=1e-5):
+        squares = (x * x).sum(axis=-1, keepdims=True)
+        squares += eps
+        return gamma * x / np.sqrt(squares)
+
+    verdict = judge(observe(answer, "rms_norm/forward"), "rms_norm/forward")
+    assert [mistake.name for mistake in verdict.mistakes] == ["squares_summed"]
+    said = verdict.explain()
+    assert "Besides, an exception is raised" in said and "  squares += eps" in said
+    assert said.count("First seen on") == 2
 
 
 @pytest.mark.parametrize(
