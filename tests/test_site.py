@@ -187,7 +187,8 @@ def test_the_address_that_an_entry_had_on_one_page_leads_to_it(pages):
     wanted |= {label: every[key] for label, key in former.items()}
     for language in LANGUAGES:
         index = pages[SITE / language / "mistakes.html"]
-        places = {e["id"]: e for e in index.select(".entry[id], .entry [id]")}
+        named = index.select(".entry[id], .entry [id], .sd-card-text > a[id]")
+        places = {element["id"]: element for element in named}
         assert places.keys() == {*wanted, "test-finding"}
         for label, mistake in wanted.items():
             entry = places[label].find_parent(class_="entry") or places[label]

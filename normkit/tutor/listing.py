@@ -21,8 +21,13 @@ BETWEEN = "\u00a0· "  # links: no line begins with the dot
 WILD = N_("in the wild")
 READ = N_("{doc}`The page of mistakes <mistakes>` says how to read an entry.")
 SHARED = N_("These programs can also carry mistakes whose entries are on other pages:")
-MOVED = {"mistakes_find_the_bug": "mistakes_tests_of_one_program"}  # entries that stood there
-OTHERS = N_("Mistakes that belong to the test of one program:")
+MOVED = {  # where entries went that stood on a page
+    "mistakes_find_the_bug": (
+        "mistakes_tests_of_one_program",
+        N_("Mistakes that belong to the test of one program:"),
+    ),
+    "mistakes_large_logits": ("mistakes_z_loss", N_("Mistakes with the z-loss:")),
+}
 LATER = {"conditional", "outliers"}  # made when there were several pages
 FORMER = {  # entries that are now a part of another, by the labels that they had
     "layer_norm/gradients_averaged": ("dyt-mistake-gradients-averaged",),
@@ -104,13 +109,13 @@ def listing(page: str) -> str:
     for program in programs:
         if entries := [mistake for mistake in known[page] if _program(mistake) == program]:
             parts += [f"## `{program.rpartition('/')[2]}`", *map(entry, entries)]
-    return "\n\n".join([*parts, *_moved(known.get(MOVED.get(page, ""), []))])
+    return "\n\n".join([*parts, *(_moved(known, *MOVED[page]) if page in MOVED else [])])
 
 
-def _moved(mistakes: list[Mistake]) -> list[str]:
-    """Links to entries that stood on a page before, where their former addresses lead to."""
-    links = (f'<span class="entry" id="{anchor(m)}">{_link(m)}</span>' for m in mistakes)
-    return [OTHERS, BETWEEN.join(links)] if mistakes else []
+def _moved(known: dict[str, list[Mistake]], page: str, words: str) -> list[str]:
+    """Links to entries that are now on another page, where their former addresses lead to."""
+    links = (f'<span class="entry" id="{anchor(m)}">{_link(m)}</span>' for m in known[page])
+    return [words, BETWEEN.join(links)]
 
 
 def _shared(programs: list[str]) -> list[str]:

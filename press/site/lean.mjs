@@ -31,7 +31,7 @@ const REWRITES = [
   [/(<label) aria-controls="[^"]*"/g, "$1"],
 ];
 // mistakes.css shows the names in the index as code; an entry that is a link alone is one element
-const NAMES = [/(?:<span( class="entry" id="[^"]*")>)?<a (href="mistakes_\w+\.html#[^"]*">)<code>([^<]*)<\/code><\/a>(<\/span>)?/g,
+const NAMES = [/(?:<span class="entry"( id="[^"]*")>)?<a (href="mistakes_\w+\.html#[^"]*">)<code>([^<]*)<\/code><\/a>(<\/span>)?/g,
   (_, entry = "", link, name, end = "") => `<a${entry} ${link}${name}</a>${entry ? "" : end}`];
 
 export function lean(html) {

@@ -2,7 +2,8 @@
 
 // The landing page goes to the language chosen last. Another language opens at the heading that is
 // read: headings have the same address in all of them.
-const headings = [...document.querySelectorAll("section[id] > :is(h2, h3), .entry")];
+const ENTRY = ".entry, .sd-card-text > a[id]"; // a thousand links of the index need no class
+const headings = [...document.querySelectorAll(`section[id] > :is(h2, h3), ${ENTRY}`)];
 document.querySelectorAll(".languages a").forEach((link) => {
   const go = () => {
     const above = headings.filter((heading) => heading.getBoundingClientRect().top < innerHeight / 3);
@@ -15,7 +16,7 @@ document.querySelectorAll(".languages a").forEach((link) => {
 
 // An address of the time when all mistakes were on one page: it goes on to the entry.
 const meant = () => document.getElementById(decodeURIComponent(location.hash.slice(1)));
-const entry = meant()?.closest(".entry");
+const entry = meant()?.closest(ENTRY);
 if (entry) location.replace(entry.href ?? entry.querySelector("a").href);
 
 // An address leads into the fold that holds what is meant.
