@@ -8,6 +8,7 @@ import io
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 WHEELS = Path("_build/wheel")
 ITSELF = ("pyproject.toml", "hatch_build.py", "LICENSE")
@@ -15,13 +16,16 @@ EPOCH = (2020, 1, 1, 0, 0, 0)  # the same files make the same zip
 
 
 def build_wheel(folder: Path = WHEELS) -> Path:
-    """Build the wheel of normkit, and remove those of other versions."""
+    """Build the wheel of normkit, and remove those of other versions: one is always there."""
     from hatchling.builders.wheel import WheelBuilder
 
-    for old in folder.glob("*.whl"):
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder) as draft:
+        (built,) = WheelBuilder(str(Path.cwd())).build(directory=draft, versions=["standard"])
+        wheel = Path(built).replace(folder / Path(built).name)
+    for old in {*folder.glob("*.whl")} - {wheel}:
         old.unlink()
-    (built,) = WheelBuilder(str(Path.cwd())).build(directory=str(folder), versions=["standard"])
-    return Path(built)
+    return wheel
 
 
 def packs(

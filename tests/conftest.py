@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in `make test`: there is a process for each core
+
 
 def chromium() -> bool:
     from press.printed import browser

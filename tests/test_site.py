@@ -432,17 +432,22 @@ def zipped(file: Path) -> int:
     return len(content if file.suffix in {".woff2", ".png"} else gzip.compress(content))
 
 
+def loaded(visitor, path: Path, address: str) -> dict[str, int]:
+    """What each file weighs that a page loads at first: styles, scripts, fonts, images in view."""
+    entries = "performance.getEntriesByType('resource').map((entry) => entry.name)"
+    visitor.open(address)
+    visitor.wait("document.fonts.status == 'loaded'")
+    urls = [url for url in visitor.value(entries) if "favicon" not in url]  # of the tab's
+    files = {path, *(SITE / urlparse(url).path[1:] for url in urls)}
+    return {file.name: zipped(file) for file in files}
+
+
 @CHROMIUM
-def test_what_a_page_loads_is_light(pages, visitor, served):
-    """At first, on a phone: the page, its styles, scripts, fonts, and images in view."""
-    loaded = "performance.getEntriesByType('resource').map((entry) => entry.name)"
-    resize(visitor, 390)
-    for path in sorted(p for p in pages if "en" in p.parts and p.stem != "search"):
-        visitor.open(f"{served}/en/{path.name}")
-        visitor.wait("document.fonts.status == 'loaded'")
-        urls = [url for url in visitor.value(loaded) if "favicon" not in url]  # of the tab's
-        files = {path, *(SITE / urlparse(url).path[1:] for url in urls)}
-        sizes = {file.name: zipped(file) for file in files}
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.proof)])
+def test_what_a_page_loads_is_light(pages, visitor, served, every):
+    resize(visitor, 390)  # a phone
+    for path in sorted(p for p in pages if "en" in p.parts and p.stem != "search")[::every]:
+        sizes = loaded(visitor, path, f"{served}/en/{path.name}")
         assert sum(sizes.values()) <= 160_000, (path, sizes)
 
 
