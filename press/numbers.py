@@ -24,11 +24,16 @@ LIST = re.compile(r"(?<=\|)\s*[-−]?\d+(?:\.\d+)?(?:, [-−]?\d+(?:\.\d+)?)+(?=
 TICK = re.compile(r"(<text\b[^>]*>[^<\d]*\d+)\.(\d+)(?=[^<\d.]*</text>)")
 
 Rule = tuple[str, str | Callable[[re.Match], str]]
-NUMBER = r"(?:[-+]?\d[\d.]*(?:/\d+)?|\\[lc]?dots)(?:\\,\\%)?"
+PLAIN = r"[-+]?(?:\d[\d.]*(?:/\d+|\^\d)?|\\tfrac\d\d|\\infty|\\[lc]?dots)(?:\\,\\%)?"
+NUMBER = rf"{PLAIN}(?: (?:\\cdot|[-+]) {PLAIN})*"
 COMMA = r"\s*,(?:\\[;, ])?\s*"
 VECTOR = rf"(?<![\w}}])({NUMBER}){COMMA}(?={NUMBER}(?:{COMMA}{NUMBER})*\s*(?:[])$|&=]|\\[\\)]))"
-# a shape, such as (1, C, 1, 1), in which letters stand beside numbers
-SHAPE = rf"\((?=[^()]*[A-Z])(?=[^()]*\d)(?:{NUMBER}|[A-Z])(?:{COMMA}(?:{NUMBER}|[A-Z]))+\)"
+# a shape, such as (1, C, 1, 1), or a vector in which letters stand beside numbers
+LETTER = r"(?:[A-Z]+|[a-z]_\d)"
+SHAPE = (
+    rf"\((?=[^()]*{LETTER})(?=(?:[^()]*,)?\s*[-+]?\d[\d.]*\s*[,)])"
+    rf"(?:{NUMBER}|{LETTER})(?:{COMMA}(?:{NUMBER}|{LETTER}))+\)"
+)
 
 
 def _apart(shape: re.Match) -> str:
