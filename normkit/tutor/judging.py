@@ -557,8 +557,8 @@ def _each_alone(verdict: Verdict, case: Case) -> Verdict:
             if len(able) != 1 or not part.wrong:
                 continue
             ((found, trial),) = able.items()
-            told = {place for place in trial.wrong if trial.exchanges() or place[1] in facts}
-            if trial.agrees_on(case, told):
+            whole = trial.exchanges()
+            if trial.agrees_on(case, (p for p in trial.wrong if whole or p[1] in facts)):
                 alone |= dict.fromkeys(wrong, found)
                 verdict = replace(verdict, program=trial.program)
     made = tuple(dict.fromkeys(mistake for some in alone.values() for mistake in some))
