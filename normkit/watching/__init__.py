@@ -160,7 +160,7 @@ class Watch:
         self.log = History(len(self.places))
         self.model = model
         self._row = self.log.empty()
-        self._ruins, self._silence = Ruins(), Silence()
+        self._ruins, self._silence = Ruins(), Silence(len(self.places))
         self._order: Sequence[int] = ()  # the places as they were called last
         self.on = True  # whether this step is measured
         self.fresh = False  # whether a forward pass came since the last step
@@ -169,6 +169,7 @@ class Watch:
         self._named = [
             (place.module._parameters, place.name) for place in self.places if place.name
         ]
+        self._buffered = [(i, p) for i, p in enumerate(self.places) if p.module._buffers]
         self._gammas: list[Any] = [None] * len(self._named)
         self._learn, self._alike = list[bool](), list[Alike]()  # which do; the γ of each shape
         self._ours: WeakKeyDictionary[Optimizer, bool] = WeakKeyDictionary()
@@ -282,8 +283,8 @@ class Watch:
                 yield group.norms("weight")
 
     def _statistics(self) -> Iterator[Measured]:
-        for index, place in enumerate(self.places):
-            for name, buffer in place.buffers() if place.module._buffers else ():
+        for index, place in self._buffered:
+            for name, buffer in place.buffers():
                 yield ("buffer", index, name), buffer, 1
 
     def _keep(self, groups: Sequence[Group], scale: float) -> None:

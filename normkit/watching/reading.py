@@ -3,6 +3,7 @@
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import isfinite
 from typing import Any
 
@@ -137,7 +138,8 @@ class Alike:
         """Of the gradients, 0 where none came; or of the parameters themselves."""
         tensors = self.parameters
         if what == "gradient":
-            tensors = [p.new_zeros(p.shape) if p.grad is None else p.grad for p in tensors]
+            grads = [(p, p.grad) for p in tensors]
+            tensors = [torch.zeros_like(p) if grad is None else grad for p, grad in grads]
         return Group(what, "", self.places, self.sizes, _each(tensors), np.empty(0))
 
 
@@ -166,9 +168,9 @@ def read(groups: Sequence[Group]) -> None:
         values = torch.cat([group.norms for group in together]).double().cpu().numpy()
         sizes = np.concatenate([group.sizes for group in together])
         every = values / np.sqrt(np.maximum(sizes, 1))
-        ends = np.cumsum([len(group.places) for group in together])[:-1]
-        for group, part in zip(together, np.split(every, ends), strict=True):
-            group.values = part
+        ends = [*accumulate(len(group.places) for group in together)]
+        for group, end in zip(together, ends, strict=True):
+            group.values = every[end - len(group.places) : end]
 
 
 def by_key(groups: Iterable[Group]) -> dict[Key, float]:

@@ -118,22 +118,20 @@ def _batches(place: Place, factor: float) -> int | None:
 class Silence:
     """Since which step, and for how many measured ones, the gradient of a γ has been 0."""
 
-    def __init__(self) -> None:
-        self._since = dict[int, int]()
-        self._run = dict[int, int]()
+    def __init__(self, places: int) -> None:
+        self._since = np.zeros(places, int)
+        self._run = np.zeros(places, int)
 
     def add(self, step: int, gradients: Row) -> None:
         """Add what was measured in a step; nan where nothing was."""
-        for index in np.flatnonzero(gradients > 0).tolist():
-            self._since.pop(index, None)
-            self._run.pop(index, None)
-        for index in np.flatnonzero(gradients == 0).tolist():
-            self._since.setdefault(index, step)
-            self._run[index] = self._run.get(index, 0) + 1
+        silent = gradients == 0
+        self._since[silent & (self._run == 0)] = step
+        self._run[silent] += 1
+        self._run[gradients > 0] = 0
 
     def long(self) -> dict[int, int]:
         """Where it has lasted for some time: the first step of each."""
-        return {index: self._since[index] for index, run in self._run.items() if run >= SILENT}
+        return {int(i): int(self._since[i]) for i in np.flatnonzero(self._run >= SILENT)}
 
 
 # --- Notes ------------------------------------------------------------------------------------
