@@ -21,6 +21,7 @@ LATIN = f"A-Za-z0-9{SOLID}"
 TYPOGRAPHY = [
     ("fr", "no narrow no-break space (U+202F) before ; : ! ?", r"[^\u202f\s;:!?][;:!?](?=\s|$)"),
     ("fr", "an ordinary space before ; : ! ? » or after «", r"[ \u00a0][;:!?»]|«[ \u00a0]"),
+    ("fr", "an ordinary space inside a number", r"(?<![\d,.])\d{1,3}[ \u00a0]\d{3}(?!\d)"),
     ("fr", "a guillemet without its narrow no-break space", r"«[^\u202f]|[^\u202f]»"),
     ("fr", "straight quotation marks: use « »", r'"'),
     ("fr", "a straight apostrophe: use ’", r"\w'"),

@@ -1,7 +1,8 @@
 """Numbers and formulas as each language writes them; the sources write them as English does.
 
-French: a decimal comma, and a semicolon between the components of a vector. Chinese: 40% without a
-space, 5×10⁴, and no Latin full stop behind a displayed equation. Code keeps its points.
+French: a decimal comma, 65 504 in groups, and a semicolon between the components of a vector.
+Chinese: 40% without a space, 5×10⁴, and no Latin full stop behind a displayed equation. Code keeps
+its points.
 """
 
 import re
@@ -42,7 +43,12 @@ def _apart(shape: re.Match) -> str:
 
 # what is replaced in a formula
 FORMULA: dict[str, Sequence[Rule]] = {
-    "fr": ((SHAPE, _apart), (VECTOR, r"\1\\;;\\; "), (r"(?<=\d)\.(?=\d)", "{,}")),
+    "fr": (
+        (SHAPE, _apart),
+        (VECTOR, r"\1\\;;\\; "),
+        (r"(?<![\d.])\d{5,}", lambda number: f"{int(number[0]):,}".replace(",", r"\,")),
+        (r"(?<=\d)\.(?=\d)", "{,}"),
+    ),
     "zh": (
         (r"(?<=\d)\\,\\%", r"\\%"),
         (r"(?<=\d)\s*\\cdot\s*(?=10\^)", r" \\times "),

@@ -38,6 +38,7 @@ def test_a_good_translation_has_no_problem(message, translation, language):
         ("A mean", "mean", "zh", "no Chinese"),
         ("Why? Yes", "Pourquoi? Oui", "fr", "no narrow no-break space"),
         ("Why? Yes", "Pourquoi ? Oui", "fr", "an ordinary space"),
+        ("Beyond 10,000", "Au-delà de 10 000", "fr", "an ordinary space inside a number"),
         ("the mean of it", "la moyenne d'un lot", "fr", "a straight apostrophe"),
         ("a mean", "一个 均值", "zh", "a space between Chinese"),
         ("a mean", "均值,方差", "zh", "half-width punctuation"),
