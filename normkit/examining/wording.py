@@ -166,8 +166,8 @@ SENTENCES = {
     ),
     "unbiased_variance": (
         N_(
-            "The variance divides by n - 1: with {values} values the output is too small by the "
-            "part {too_small}."
+            "The variance divides by n - 1: with {values} values the output is too small by "
+            "{too_small}."
         ),
         N_("Use correction=0."),
     ),
@@ -205,8 +205,8 @@ SENTENCES = {
     ),
     "no_final_norm_after_pre_norm": (
         N_(
-            "{norms} norms stand before branches, and none after the last sum: what leaves has "
-            "whatever scale the sums reached."
+            "{norms} norms stand before branches, and none after the last sum: the output has "
+            "whatever scale the sums have reached."
         ),
         N_("Add a final norm, in nn.TransformerEncoder with norm=."),
     ),
