@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as in `make test`: there is a process for each core
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # tests compile often, compute little
 
 
 def chromium() -> bool:
