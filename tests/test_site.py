@@ -417,6 +417,18 @@ def test_no_page_scrolls_sideways_at_any_width(pages, visitor, served, language)
 
 @CHROMIUM
 @pytest.mark.parametrize("language", LANGUAGES)
+def test_the_name_of_the_course_is_never_cut(visitor, served, language):
+    name = "document.querySelector('.top .home span')"
+    visitor.open(f"{served}/{language}/why.html")
+    for width in (320, 375, 577, 768, 901, 991, 1440):
+        resize(visitor, width)
+        fits = "(e => e.scrollHeight <= e.clientHeight + 1 && e.scrollWidth <= e.clientWidth)"
+        assert visitor.value(f"{fits}({name})"), width
+    visitor.ask("Emulation.clearDeviceMetricsOverride")
+
+
+@CHROMIUM
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_the_front_page_lists_the_chapters_beside_the_name_of_their_part(visitor, served, language):
     lists = "[...document.querySelectorAll('section section section > ul')]"
     resize(visitor, 1440)
