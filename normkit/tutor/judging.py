@@ -249,15 +249,14 @@ class Trial:
     def explains(self, case: Case, names: set[str] | None = None) -> bool:
         """Whether these mistakes return what was seen on all probes; of these results only.
 
-        Where nothing wrong is returned, the exceptions must be the same.
+        Where nothing wrong is returned, the exceptions must be alike; the same if all probes raise.
         """
         if not all(self.returns(case, i, names) for i in range(len(self.probes))):
             return False
-        return case.returned_wrong or self.all_raise_like(case)
-
-    def all_raise_like(self, case: Case) -> bool:
-        """Whether the exceptions are those that were seen, names and shapes aside."""
-        return all(self.raises_like(case, i) for i in range(len(self.probes)))
+        if case.returned_wrong:
+            return True
+        like = _opening if all(seen.error for seen in case.seen) else _cause
+        return all(like(self.result(i).error) == like(s.error) for i, s in enumerate(case.seen))
 
     def raises_like(self, case: Case, number: int) -> bool:
         """Whether the exception on a probe is the one that was seen, names and shapes aside."""
@@ -550,7 +549,8 @@ def _each_alone(verdict: Verdict, case: Case) -> Verdict:
     """
     alone = dict[str, tuple[Mistake, ...]]()
     for names in _together_by_call(case.names):
-        wrong = [name for name in names if name not in (*verdict.right, *verdict.missing)]
+        told = (*verdict.right, *verdict.missing, *verdict.unfilled)
+        wrong = [name for name in names if name not in told]
         if wrong and all(_came(name, case) for name in names):
             part, every = case.only(names), trials(case.task, case.seed)
             facts = _facts(names, case)
@@ -632,7 +632,13 @@ def _failure(result: Result) -> str:
     if NO_GRAPH in result.error:  # where nothing is recorded, nothing is spoilt in place
         return "graph"
     late = bool(name and result.values) and name != "AttributeError"
-    return "misfit" if late else kind(result.error) if name in MISFITS else name
+    return "misfit" if late else _cause(result.error)
+
+
+def _cause(error: str) -> str:
+    """The name of an exception, the misfits being of one kind."""
+    name = error.split(":")[0]
+    return kind(error) if name in MISFITS else name
 
 
 def _opening(error: str) -> list[str]:
