@@ -249,14 +249,12 @@ class Trial:
     def explains(self, case: Case, names: set[str] | None = None) -> bool:
         """Whether these mistakes return what was seen on all probes; of these results only.
 
-        Where nothing wrong is returned, the exceptions must be alike; the same if all probes raise.
+        Where all probes raise, and nothing wrong is returned, the exceptions must be the same.
         """
         if not all(self.returns(case, i, names) for i in range(len(self.probes))):
             return False
-        if case.returned_wrong:
-            return True
-        like = _opening if all(seen.error for seen in case.seen) else _cause
-        return all(like(self.result(i).error) == like(s.error) for i, s in enumerate(case.seen))
+        told = case.returned_wrong or not all(seen.error for seen in case.seen)
+        return told or all(self.raises_like(case, i) for i in range(len(self.probes)))
 
     def raises_like(self, case: Case, number: int) -> bool:
         """Whether the exception on a probe is the one that was seen, names and shapes aside."""
@@ -632,13 +630,7 @@ def _failure(result: Result) -> str:
     if NO_GRAPH in result.error:  # where nothing is recorded, nothing is spoilt in place
         return "graph"
     late = bool(name and result.values) and name != "AttributeError"
-    return "misfit" if late else _cause(result.error)
-
-
-def _cause(error: str) -> str:
-    """The name of an exception, the misfits being of one kind."""
-    name = error.split(":")[0]
-    return kind(error) if name in MISFITS else name
+    return "misfit" if late else kind(result.error) if name in MISFITS else name
 
 
 def _opening(error: str) -> list[str]:
