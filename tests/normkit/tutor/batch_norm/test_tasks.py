@@ -1628,6 +1628,13 @@ class Unfinished(ByHand):
         return wide(self.weight, x) * x + wide(self.bias, x)
 
 
+class BatchAlone(ByHand):
+    """The forward pass in training, pasted."""
+
+    def statistics(self, x):
+        return x.mean(axes(x)), x.var(axes(x), correction=0)
+
+
 class WeightTwice(ByHand):
     def forward(self, x):
         return super().forward(x) - wide(self.bias, x) + wide(self.weight, x)
@@ -1652,6 +1659,7 @@ class WeightForgotten(ByHand):
 
 LAYERS += [
     (Unfinished, ["not_normalised"]),
+    (BatchAlone, ["batch_in_inference", "never_updated"]),
     (WeightTwice, ["one_parameter_twice"]),
     (VarianceFirst, ["mean_and_var_exchanged"]),
     (BiasForgotten, ["no_bias"]),

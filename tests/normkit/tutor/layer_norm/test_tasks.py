@@ -335,6 +335,9 @@ def over_tokens(a):
 
 
 BACKWARD = {
+    "means_over_n_minus_one": lambda dy, xhat, r, g: (
+        r * (dy * g - (mean(dy * g) + xhat * mean(dy * g * xhat)) * g.size / (g.size - 1))
+    ),
     "dx_negated": lambda dy, xhat, r, g: (
         r * (mean(dy * g) + xhat * mean(dy * g * xhat)) - r * dy * g
     ),
@@ -469,6 +472,10 @@ def sum_dy_xhat(dy, xhat, over, **_given):
 
 
 PARAMETERS = {
+    "gradients_averaged": (
+        lambda dy, xhat, over, **_: (dy * xhat).sum(over) / len(dy),
+        lambda dy, over, **_: dy.sum(over) / len(dy),
+    ),
     "dgamma_with_x": (lambda dy, x, over, **_: (dy * x).sum(over), sum_dy),
     "dgamma_without_xhat": (sum_dy, sum_dy),
     "dbeta_with_gamma": (sum_dy_xhat, lambda dy, gamma, over, **_: (dy * gamma).sum(over)),
@@ -564,6 +571,8 @@ def made(way):
                 return y + w
             if way == "mean_and_var_exchanged":
                 return w * (x - v) / torch.sqrt(m + self.eps) + self.bias
+            if way == "eps_otherwise":
+                return w * centred / torch.sqrt(v.clamp(min=self.eps)) + self.bias
             return y + (self.bias.data if way == "parameters_detached" else self.bias)
 
     return LayerNorm
@@ -571,7 +580,7 @@ def made(way):
 
 LAYERS = (
     *("not_normalised", "not_normalised: as it is", "one_parameter_twice"),
-    *("mean_and_var_exchanged", "no_bias: but used"),
+    *("mean_and_var_exchanged", "no_bias: but used", "eps_otherwise"),
     *("no_keepdims", "no_grad_forward", "x_detached", "parameters_detached"),
     *("weight_detached", "mean_detached", "var_detached", "one_weight", "no_bias"),
     *("weight_starts_anywhere", "weight_starts_at_zero", "bias_starts_at_one"),
