@@ -165,6 +165,11 @@ class Case:
         return _wrong(self.task, self.probes, self.seen, self.right)
 
     @cached_property
+    def returned_wrong(self) -> bool:
+        """Whether a wrong result was returned, rather than prevented by an exception."""
+        return any(name in self.seen[number].values for number, name in self.wrong)
+
+    @cached_property
     def wrong_on(self) -> frozenset[int]:
         """The numbers of the probes where a result is wrong."""
         return frozenset(number for number, _name in self.wrong)
@@ -244,15 +249,12 @@ class Trial:
     def explains(self, case: Case, names: set[str] | None = None) -> bool:
         """Whether these mistakes return what was seen on all probes; of these results only.
 
-        Where nothing is returned, the exceptions must be the same.
+        Where all probes raise, and nothing wrong is returned, the exceptions must be the same.
         """
         if not all(self.returns(case, i, names) for i in range(len(self.probes))):
             return False
-        return any(result.values for result in case.seen) or self.all_raise_like(case)
-
-    def all_raise_like(self, case: Case) -> bool:
-        """Whether the exceptions are those that were seen, names and shapes aside."""
-        return all(self.raises_like(case, i) for i in range(len(self.probes)))
+        told = case.returned_wrong or not all(seen.error for seen in case.seen)
+        return told or all(self.raises_like(case, i) for i in range(len(self.probes)))
 
     def raises_like(self, case: Case, number: int) -> bool:
         """Whether the exception on a probe is the one that was seen, names and shapes aside."""
@@ -478,13 +480,13 @@ def _together(case: Case, every: list[Trial], names: set[str] | None) -> Trial |
     sets: Iterable[Trials] = itertools.combinations(able, 2)
     if case.task.at_once > 2:
         sets = [_gathered(case, able)]
-    returned = any(name in case.seen[number].values for number, name in case.wrong)
     covering = [of for of in sets if _cover(case, of)]
     likely = sorted(covering, key=lambda of: _unlikely(case, of))
     for of in likely[: case.task.pairs]:
         of = tuple(sorted(of, key=every.index))
-        if both := _repeating(case, of, names, returned):
-            less = (_repeating(case, some, names, returned) for some in _narrower(case, of, able))
+        if both := _repeating(case, of, names, case.returned_wrong):
+            narrower = _narrower(case, of, able)
+            less = (_repeating(case, some, names, case.returned_wrong) for some in narrower)
             return next(filter(None, less), both)
     return None
 
@@ -545,7 +547,8 @@ def _each_alone(verdict: Verdict, case: Case) -> Verdict:
     """
     alone = dict[str, tuple[Mistake, ...]]()
     for names in _together_by_call(case.names):
-        wrong = [name for name in names if name not in (*verdict.right, *verdict.missing)]
+        told = (*verdict.right, *verdict.missing, *verdict.unfilled)
+        wrong = [name for name in names if name not in told]
         if wrong and all(_came(name, case) for name in names):
             part, every = case.only(names), trials(case.task, case.seed)
             facts = _facts(names, case)

@@ -17,7 +17,7 @@ import numpy as np
 from normkit.tutor.by_hand import NORMS
 
 LONG, LIKE = 7, 0.83  # letters, and how many in common: not new_running_mean and new_running_var
-SHORT = {"epsilon": "eps", "variance": "var", "numpy": "np"}
+SHORT = {"epsilon": "eps", "variance": "var", "numpy": "np", "istraining": "training"}
 BARE = re.compile(r"newaxis|inf|nan|pi|u?int\d+|float\d+")  # of a library, though not called
 NOTEBOOK = "In", "Out"  # which every notebook knows
 

@@ -228,6 +228,7 @@ add(
             (IMAGES, [1, 2], [0, 1]),
             random=_channel_probes,
         ),
+        pairs=1000,  # quick ones
     ),
     Task(
         "batch_norm/running",

@@ -211,6 +211,7 @@ add(
         reference="normkit.functions:layer_norm",
         probes=probes("x gamma beta", (ROWS, [1, 1, 1], [0, 0, 0]), (ROWS, [1, 2, 3], [0, 0, 1])),
         rows=("y",),
+        pairs=1000,  # quick ones
     ),
     Task(
         "layer_norm/layer",

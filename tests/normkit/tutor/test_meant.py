@@ -160,6 +160,7 @@ def test_an_attribute(program, before, after, meant):
         ("normalised", "normalized", "normalized"),
         ("tahn", "tan tanh", "tanh"),
         ("sqrrt", "sqrt sqrt_", "sqrt"),
+        ("is_training", "train training", "training"),
         ("dgamma", "gamma", ""),
         ("dgama", "gamma", ""),
         ("new_bias", "bias", ""),

@@ -1588,11 +1588,96 @@ class ByGradients(ByHand):
         return y
 
 
+def by_eps_alone(x, gamma, beta, eps):
+    """The variance is missing under the root."""
+    centred = x - x.mean(axes(x), keepdims=True)
+    return wide(gamma, x) * centred / np.sqrt(eps) + wide(beta, x)
+
+
+def four_thirds(x, gamma, beta, running_mean, running_var, momentum, eps):
+    """The m / (m - 1) of the worked example."""
+    y, mean, _ = running_loops(x, gamma, beta, running_mean, running_var, momentum, eps)
+    return y, mean, (1 - momentum) * running_var + momentum * 4 / 3 * x.var(axes(x))
+
+
+def pasted(dy, x, gamma, running_mean, running_var, training, eps):
+    """The backward pass of layer normalisation."""
+    r = 1 / np.sqrt(x.var(axis=-1, keepdims=True) + eps)
+    xhat, dxhat = (x - x.mean(axis=-1, keepdims=True)) * r, dy * gamma
+    along = xhat * (dxhat * xhat).mean(axis=-1, keepdims=True)
+    dx = r * (dxhat - dxhat.mean(axis=-1, keepdims=True) - along)
+    lead = tuple(range(x.ndim - 1))
+    return dx, (dy * xhat).sum(lead), dy.sum(lead)
+
+
+def cut_off(dy, x, *others):
+    """Written into an array of the dtype of x."""
+    dx = np.zeros_like(x)
+    dx[...], dgamma, dbeta = staged(dy, x, *others)
+    return dx, dgamma, dbeta
+
+
+def bias_without_the_root(weight, bias, gamma, beta, running_mean, running_var, eps):
+    old = 0 if bias is None else bias
+    scale = gamma / np.sqrt(running_var + eps)
+    return weight * scale[:, None], (old - running_mean) * gamma + beta
+
+
+class Unfinished(ByHand):
+    def forward(self, x):
+        return wide(self.weight, x) * x + wide(self.bias, x)
+
+
+class BatchAlone(ByHand):
+    """The forward pass in training, pasted."""
+
+    def statistics(self, x):
+        return x.mean(axes(x)), x.var(axes(x), correction=0)
+
+
+class WeightTwice(ByHand):
+    def forward(self, x):
+        return super().forward(x) - wide(self.bias, x) + wide(self.weight, x)
+
+
+class VarianceFirst(ByHand):
+    def statistics(self, x):
+        return super().statistics(x)[::-1] if self.training else super().statistics(x)
+
+
+class BiasForgotten(ByHand):
+    def __init__(self, *given, **options):
+        super().__init__(*given, **options)
+        del self.bias
+
+
+class WeightForgotten(ByHand):
+    def __init__(self, *given, **options):
+        super().__init__(*given, **options)
+        del self.weight
+
+
+LAYERS += [
+    (Unfinished, ["not_normalised"]),
+    (BatchAlone, ["batch_in_inference", "never_updated"]),
+    (WeightTwice, ["one_parameter_twice"]),
+    (VarianceFirst, ["mean_and_var_exchanged"]),
+    (BiasForgotten, ["no_bias"]),
+    (WeightForgotten, ["one_not_a_parameter"]),
+]
+RUN += [(four_thirds, ["number_of_the_example"])]
+BACK += [(pasted, ["layer_norm_backward_instead"]), (cut_off, ["gradient_cut_to_integers"])]
+FOLDED += [(bias_without_the_root, ["root_missing_in_bias"])]
 FORWARD += [
     (moved_to_the_end, ["moved_back_by_reshape"]),
     (lambda x, gamma, beta, eps: rows(x, gamma, beta, 1e-3), ["eps_of_keras"]),
     (lambda x, gamma, beta, eps: rows(x, gamma**2, beta, eps), ["affine_twice"]),
     (lambda x, g, b, eps: rows(x, g, b, eps) * wide(g, x) + wide(b, x), ["affine_twice"]),
+]
+FORWARD += [
+    (lambda x, g, b, eps: rows(x, g, g, eps), ["one_parameter_twice"]),
+    (lambda x, g, b, eps: wide(g, x) * x + wide(b, x), ["not_normalised"]),
+    (by_eps_alone, ["deviations_not_squared"]),
 ]
 INFER += [(lambda *given: scale_and_shift(*given[:-1], 1e-3), ["eps_of_keras"])]
 RUN += [(moved(rule, nearer), [name]) for name, rule in ONE_MOVED.items()]
@@ -1753,6 +1838,15 @@ def test_a_plain_layer_is_not_told_of_modules():
 
     said = judged(Deaf, "layer").explain()
     assert "self.training has no effect" in said and "eval()" not in said
+
+
+def test_a_plain_layer_that_raises_in_training_is_told_of_no_other_axes():
+    class Misspelt(InTraining):
+        def forward(self, x):
+            return super().forward(x) if not self.training else mean_of(x)  # noqa: F821
+
+    verdict = judged(Misspelt, "layer")
+    assert not verdict.mistakes and "NameError" in verdict.explain()
 
 
 def test_one_gradient_says_nothing_of_two_modes():

@@ -34,6 +34,22 @@ def loop(x, gamma, beta, eps=1e-5):
     return (gamma * np.array(out) + beta).reshape(x.shape).astype((x * 1.0).dtype)
 
 
+def by_three(x, gamma, beta, eps=1e-5):
+    """The number of features of the worked example."""
+    centred = x - x.sum(axis=-1, keepdims=True) / 3
+    var = (centred**2).sum(axis=-1, keepdims=True) / 3
+    return gamma * centred / np.sqrt(var + eps) + beta
+
+
+def scaled_only(centred, gamma, beta, eps):
+    return gamma * centred / np.sqrt(mean(centred**2) + eps) + beta
+
+
+def sums_of_everything(x, gamma, beta, eps=1e-5):
+    centred = x - np.sum(x) / x.shape[-1]
+    return gamma * centred / np.sqrt(np.sum(centred**2) / x.shape[-1] + eps) + beta
+
+
 def in_place(x, gamma, beta, eps=1e-5):
     x -= mean(x)
     return gamma * x / np.sqrt(mean(x**2) + eps) + beta
@@ -200,7 +216,18 @@ FORWARD = {
     "brackets_forgotten": [
         lambda x, g, b, eps=1e-5: g * (x - mean(x) / np.sqrt(std(x) ** 2 + eps)) + b,
         lambda x, g, b, eps=1e-5: g * x - mean(x) / np.sqrt(std(x) ** 2 + eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x / rooted(x, eps) - mean(x)) + b,
+        lambda x, g, b, eps=1e-5: x * (g / rooted(x, eps)) + (b - mean(x)),
     ],
+    "one_parameter_twice": [
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / rooted(x, eps) + g,
+        lambda x, g, b, eps=1e-5: b * ((x - mean(x)) / rooted(x, eps) + 1),
+    ],
+    "not_normalised": [lambda x, g, b, eps=1e-5: g * x + b, lambda x, g, b, eps=1e-5: x.copy()],
+    "mean_and_var_exchanged": [
+        lambda x, g, b, eps=1e-5: g * (x - std(x) ** 2) / np.sqrt(mean(x) + eps) + b
+    ],
+    "number_of_the_example": [by_three],
     "unbiased_variance": [
         loop,
         lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(std(x, ddof=1) ** 2 + eps) + b,
@@ -218,7 +245,10 @@ FORWARD = {
         lambda x, g, b, eps=1e-5: g * (x - x.mean(0)) / np.sqrt(x.var(0) + eps) + b,
         rows_over_the_batch,
     ],
-    "whole_array": [lambda x, g, b, eps=1e-5: b + (x - x.mean()) * g / (x.var() + eps) ** 0.5],
+    "whole_array": [
+        lambda x, g, b, eps=1e-5: b + (x - x.mean()) * g / (x.var() + eps) ** 0.5,
+        sums_of_everything,
+    ],
     "variance_of_whole_array": [
         lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(x.var() + eps) + b,
         lambda x, g, b, eps=1e-5: (x - mean(x)) / np.sqrt(x.std() ** 2 + eps) * g + b,
@@ -231,6 +261,7 @@ FORWARD = {
     "mean_of_whole_array": [
         lambda x, g, b, eps=1e-5: g * (x - x.mean()) / np.sqrt(std(x) ** 2 + eps) + b,
         lambda x, g, b, eps=1e-5: g * (x - x.mean()) / np.sqrt(mean((x - x.mean()) ** 2) + eps) + b,
+        lambda x, g, b, eps=1e-5: scaled_only(x - x.sum() / len(g), g, b, eps),
     ],
     "not_divided": [lambda x, g, b, eps=1e-5: g * (x - mean(x)) + b],
     "root_taken_twice": [lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(std(x) + eps) + b],
@@ -240,6 +271,7 @@ FORWARD = {
     "deviations_not_squared": [
         lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(mean(x - mean(x)) ** 2 + eps) + b,
         lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(mean(x - mean(x)) + eps) + b,
+        lambda x, g, b, eps=1e-5: g * (x - mean(x)) / np.sqrt(eps) + b,
     ],
     "eps_added_to_quotient": [lambda x, g, b, eps=1e-5: g * ((x - mean(x)) / std(x) + eps) + b],
     "other_fixed_eps": [
@@ -303,6 +335,9 @@ def over_tokens(a):
 
 
 BACKWARD = {
+    "means_over_n_minus_one": lambda dy, xhat, r, g: (
+        r * (dy * g - (mean(dy * g) + xhat * mean(dy * g * xhat)) * g.size / (g.size - 1))
+    ),
     "dx_negated": lambda dy, xhat, r, g: (
         r * (mean(dy * g) + xhat * mean(dy * g * xhat)) - r * dy * g
     ),
@@ -437,6 +472,10 @@ def sum_dy_xhat(dy, xhat, over, **_given):
 
 
 PARAMETERS = {
+    "gradients_averaged": (
+        lambda dy, xhat, over, **_: (dy * xhat).sum(over) / len(dy),
+        lambda dy, over, **_: dy.sum(over) / len(dy),
+    ),
     "dgamma_with_x": (lambda dy, x, over, **_: (dy * x).sum(over), sum_dy),
     "dgamma_without_xhat": (sum_dy, sum_dy),
     "dbeta_with_gamma": (sum_dy_xhat, lambda dy, gamma, over, **_: (dy * gamma).sum(over)),
@@ -499,7 +538,7 @@ def made(way):
                 self.register_buffer("weight", weight)
             if way == "bias_starts_at_one":
                 self.bias = torch.nn.Parameter(torch.ones(size))
-            elif way != "no_bias":
+            elif not way.startswith("no_bias"):
                 self.bias = torch.nn.Parameter(torch.zeros(size), requires_grad=learnt)
 
             if way == "made_in_forward":
@@ -511,6 +550,10 @@ def made(way):
                 self.bias = torch.nn.Parameter(torch.zeros(x.shape[-1:]))
             if way.startswith("other_in_evaluation") and not self.training:
                 return x if "as it is" in way else x * self.weight + self.bias
+            if way.startswith("not_normalised"):
+                return x if "as it is" in way else x * self.weight + self.bias
+            if way == "zeros":
+                return torch.zeros_like(x)
             with torch.set_grad_enabled(way != "no_grad_forward"):
                 return self.formula(x.detach() if way == "x_detached" else x)
 
@@ -524,12 +567,20 @@ def made(way):
             y = y / torch.sqrt(v + self.eps)
             if way == "no_bias":
                 return y
+            if way == "one_parameter_twice":
+                return y + w
+            if way == "mean_and_var_exchanged":
+                return w * (x - v) / torch.sqrt(m + self.eps) + self.bias
+            if way == "eps_otherwise":
+                return w * centred / torch.sqrt(v.clamp(min=self.eps)) + self.bias
             return y + (self.bias.data if way == "parameters_detached" else self.bias)
 
     return LayerNorm
 
 
 LAYERS = (
+    *("not_normalised", "not_normalised: as it is", "one_parameter_twice"),
+    *("mean_and_var_exchanged", "no_bias: but used", "eps_otherwise"),
     *("no_keepdims", "no_grad_forward", "x_detached", "parameters_detached"),
     *("weight_detached", "mean_detached", "var_detached", "one_weight", "no_bias"),
     *("weight_starts_anywhere", "weight_starts_at_zero", "bias_starts_at_one"),
@@ -841,6 +892,10 @@ def test_a_backward_pass_that_goes_wrong_is_named(way):
 @pytest.mark.parametrize("way", LAYERS)
 def test_a_wrong_layer_is_named(way):
     assert named(made(way), "layer_norm/layer") == [way.partition(":")[0]]
+
+
+def test_a_layer_that_returns_zeros_is_told_of_no_mistake():
+    assert not named(made("zeros"), "layer_norm/layer")
 
 
 def test_the_gradients_that_they_spoil_are_right():
