@@ -1445,17 +1445,38 @@ def test_who_is_told_to_widen_is_not_led_to_narrow_float64(name):
     assert "where it is narrower than float32, and only there" in mistake.message
 
 
-def test_a_loop_that_begins_again_with_each_value_does_not_return_at_once():
-    def answer(x):
-        for value in x:
-            n, mean, m2 = 0, 0.0, 0.0
-            n += 1
-            before = value - mean
-            mean = mean + before / n
-            m2 = m2 + before * (value - mean)
-        return n, mean, m2
+def begun_again(*parts):
+    """Welford's method, but some of n, mean and m2 are 0 again before each value."""
 
-    assert named(answer, "stability/welford") == ["begun_again_in_the_loop"]
+    def answer(x):
+        now = dict(n=0, mean=0.0, m2=0.0)
+        for value in x:
+            now |= dict.fromkeys(parts, 0)
+            now["n"] += 1
+            before = value - now["mean"]
+            now["mean"] = now["mean"] + before / now["n"]
+            now["m2"] = now["m2"] + before * (value - now["mean"])
+        return now["n"], now["mean"], now["m2"]
+
+    return answer
+
+
+@pytest.mark.parametrize("parts", [("n", "mean", "m2"), ("n",), ("mean",)])
+def test_a_loop_that_begins_again_with_each_value_does_not_return_at_once(parts):
+    assert judged(begun_again(), "stability/welford").passed
+    assert named(begun_again(*parts), "stability/welford") == ["begun_again_in_the_loop"]
+
+
+def test_a_first_offset_that_is_left_out_is_named():
+    def answer(variance, numbers, offsets):
+        for i in range(1, len(offsets)):
+            shifted = numbers + offsets[i]
+            right = np.var(shifted.astype(float))
+            if not abs(variance(shifted) - right) / right <= 0.1:
+                return offsets[i]
+        return np.inf
+
+    assert named(answer, "stability/limit") == ["first_offset_left_out"]
 
 
 def test_the_parts_of_a_chunk_are_not_its_values():
