@@ -1461,10 +1461,24 @@ def begun_again(*parts):
     return answer
 
 
+def never_counted(x):
+    n, mean, m2 = 1, 0.0, 0.0
+    for value in x:
+        before = value - mean
+        mean = mean + before / n
+        m2 = m2 + before * (value - mean)
+    return n, mean, m2
+
+
 @pytest.mark.parametrize("parts", [("n", "mean", "m2"), ("n",), ("mean",)])
 def test_a_loop_that_begins_again_with_each_value_does_not_return_at_once(parts):
     assert judged(begun_again(), "stability/welford").passed
     assert named(begun_again(*parts), "stability/welford") == ["begun_again_in_the_loop"]
+
+
+def test_a_count_that_never_grows_is_said_not_to_grow():
+    (mistake,) = judged(never_counted, "stability/welford").mistakes
+    assert mistake.message.startswith("n does not grow")
 
 
 def test_a_first_offset_that_is_left_out_is_named():
