@@ -63,7 +63,8 @@ def _of_library(name: str, line: str, frame: FrameType) -> str:
         thing = getattr(library, name, None)  # np.newaxis is None
         gone_into = isinstance(thing, ModuleType) and _stands(f"{name}.", line)
         used = gone_into or BARE.fullmatch(name) or (callable(thing) and _stands(f"{name}(", line))
-        if hasattr(library, name) and used and f"{place}.{name}" not in NORMS:
+        own = hasattr(library, name) and thing is not library  # torch.torch: it is not imported
+        if own and used and f"{place}.{name}" not in NORMS:
             return f"{place}.{name}"
     return ""
 

@@ -59,8 +59,8 @@ UNFILLED = N_(
 )
 NO_RETURN = N_("A function without return gives None.")
 WIDENED = N_(
-    "One array of float64 makes float64 of all that is computed with it: np.zeros(shape) and "
-    "np.array([0.5]) make such arrays, unless they are given a dtype."
+    "One array of float64 makes float64 of all that is computed with it: astype(np.float64) makes "
+    "one, and so do np.zeros(shape) and np.array([0.5]), unless they are given a dtype."
 )
 ELSEWHERE = N_("Besides, an exception is raised: see below.")
 RAISED = N_("An exception was raised: {came}")

@@ -53,6 +53,9 @@ TASKS = {
 }
 
 
+NOT_IMPORTED = "    globals().pop('torch')\n    torch.sqrt(x)\n    mean ="  # torch.torch is no help
+
+
 def told(program, before, after):
     """What is meant in a program in which a student writes one thing in place of another."""
     assert before in program
@@ -116,6 +119,7 @@ def test_what_is_not_computed_is_no_misspelling(program, line):
         (FORWARD, "gamma * xhat + beta", "out"),  # Out is the notebook's
         (LAYER, "        mean =", "        if train: pass\n        mean ="),  # not the method
         (LAYER, "(x - mean)", "(x - nn)"),
+        (FORWARD, "    mean =", NOT_IMPORTED),
     ],
 )
 def test_what_is_unlikely_is_not_said(program, before, after):

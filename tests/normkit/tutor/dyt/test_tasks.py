@@ -1412,3 +1412,81 @@ def test_a_model_that_keeps_its_norms_is_told():
     verdict = judged(lambda model, *_: model, "dyt/replace")
     assert [mistake.name for mistake in verdict.mistakes] == ["model_unchanged"]
     assert "LayerNorm" in verdict.explain()
+
+
+def cut_off(x, alpha, gamma, beta):
+    return gamma * np.tanh(np.clip(alpha * x, -5, 5)) + beta
+
+
+def centred(x, alpha, gamma, beta):
+    return gamma * np.tanh(alpha * (x - np.mean(x, axis=-1, keepdims=True))) + beta
+
+
+class CutOff(torch.nn.Module):
+    def __init__(self, features, alpha_init=0.5):
+        super().__init__()
+        self.alpha = torch.nn.Parameter(torch.full((1,), float(alpha_init)))
+        self.weight = torch.nn.Parameter(torch.ones(features))
+        self.bias = torch.nn.Parameter(torch.zeros(features))
+
+    def forward(self, x):
+        return self.weight * torch.tanh((self.alpha * x).clamp(-1, 1)) + self.bias
+
+
+class Centred(CutOff):
+    def forward(self, x):
+        z = self.alpha * (x - x.mean(-1, keepdim=True))
+        return self.weight * torch.tanh(z) + self.bias
+
+
+@pytest.mark.parametrize(
+    ("answer", "task", "name"),
+    [
+        (cut_off, "forward", "argument_clipped"),
+        (centred, "forward", "centred_first"),
+        (CutOff, "layer", "argument_clipped"),
+        (Centred, "layer", "centred_first"),
+    ],
+)
+def test_what_nobody_asked_for_before_the_curve_is_named(answer, task, name):
+    assert named(answer, f"dyt/{task}") == [name]
+
+
+def gradients(dalpha=lambda u, x, t: (u * x).sum(), shared=False, of=lambda sums: sums):
+    def answer(dy, x, alpha, gamma):
+        t = np.tanh(alpha * x)
+        u, width = dy * gamma * (1 - t**2), x.shape[-1]
+        dgamma, dbeta = np.zeros(width), np.zeros(width)
+        if shared:
+            dbeta = dgamma
+        dgamma += (dy * t).reshape(-1, width).sum(axis=0)
+        dbeta += dy.reshape(-1, width).sum(axis=0)
+        return alpha * u, dalpha(u, x, t), *of([dgamma, dbeta])
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "names"),
+    [
+        (gradients(), []),
+        (gradients(dalpha=lambda u, x, t: (u * t).sum()), ["dalpha_with_curve"]),
+        (gradients(dalpha=lambda u, x, t: (u * x).sum() / len(x)), ["dalpha_averaged"]),
+        (gradients(shared=True), ["one_array_for_both"]),
+        (gradients(of=lambda two: (two[0], two[1].sum())), ["gradients_over_everything"]),
+        (gradients(of=lambda two: (two[0].sum(), two[1])), ["gradients_over_everything"]),
+    ],
+)
+def test_gradients_that_go_wrong_one_by_one_are_named(answer, names):
+    assert named(answer, "dyt/backward") == names
+
+
+def test_the_empty_name_is_not_found_by_getattr():
+    def answer(model, make_layer, alpha_init=0.5):
+        for path, norm in dict(model.named_modules()).items():
+            if isinstance(norm, KINDS):
+                parent, _, name = path.rpartition(".")
+                setattr(getattr(model, parent), name, exchanged(norm, make_layer, alpha_init))
+        return model
+
+    assert named(answer, "dyt/replace") == ["parent_by_getattr"]

@@ -1295,3 +1295,39 @@ def half_in_place(x, gamma, eps=1e-5):
 def test_right_results_that_changed_the_inputs_are_in_no_other_order(task, answer, changed):
     told = judge(observe(answer, f"rms_norm/{task}"), f"rms_norm/{task}").explain()
     assert f"Changed in place: {changed}." in told and "another order" not in told
+
+
+def a_loop_from(first, last):
+    def answer(x, gamma, eps=1e-5):
+        features = range(first, x.shape[-1] + last)
+        square = sum(x[..., i] ** 2 for i in features) / x.shape[-1]
+        return gamma * x / np.sqrt(square + eps)[..., np.newaxis]
+
+    return answer
+
+
+@pytest.mark.parametrize("ends", [(1, 0), (0, -1)])
+def test_a_range_that_leaves_a_feature_out_is_named(ends):
+    passes(a_loop_from(0, 0), "rms_norm/forward")
+    assert named(a_loop_from(*ends), "rms_norm/forward") == ["feature_left_out"]
+
+
+@pytest.mark.parametrize(
+    ("count", "name"),
+    [
+        (lambda x, p: math.ceil(x.shape[-1] / 2), "half_of_the_features"),
+        (lambda x, p: math.ceil(p * x.shape[1]), "k_of_axis_1"),
+    ],
+)
+def test_another_number_of_counted_features_is_named(count, name):
+    def answer(x, gamma, p, eps=1e-5):
+        return gamma * x / rms(x[..., : count(x, p)], eps)
+
+    assert named(answer, "rms_norm/partial") == [name]
+
+
+def test_a_root_of_ones_own_with_eps_outside_is_named():
+    def answer(x, gamma, beta, eps, rms_norm):
+        return gamma * (x - mean(x)) / (x.std(axis=-1, keepdims=True) + eps) + beta
+
+    assert named(answer, "rms_norm/layer_norm") == ["eps_added_to_deviation"]

@@ -1443,3 +1443,81 @@ def test_a_mean_rounded_down_is_not_said_to_hide():
 def test_who_is_told_to_widen_is_not_led_to_narrow_float64(name):
     (mistake,) = judged(WRONG["stability/half"][name], "stability/half").mistakes
     assert "where it is narrower than float32, and only there" in mistake.message
+
+
+def begun_again(*parts):
+    """Welford's method, but some of n, mean and m2 are 0 again before each value."""
+
+    def answer(x):
+        now = dict(n=0, mean=0.0, m2=0.0)
+        for value in x:
+            now |= dict.fromkeys(parts, 0)
+            now["n"] += 1
+            before = value - now["mean"]
+            now["mean"] = now["mean"] + before / now["n"]
+            now["m2"] = now["m2"] + before * (value - now["mean"])
+        return now["n"], now["mean"], now["m2"]
+
+    return answer
+
+
+def never_counted(x):
+    n, mean, m2 = 1, 0.0, 0.0
+    for value in x:
+        before = value - mean
+        mean = mean + before / n
+        m2 = m2 + before * (value - mean)
+    return n, mean, m2
+
+
+@pytest.mark.parametrize("parts", [("n", "mean", "m2"), ("n",), ("mean",)])
+def test_a_loop_that_begins_again_with_each_value_does_not_return_at_once(parts):
+    assert judged(begun_again(), "stability/welford").passed
+    assert named(begun_again(*parts), "stability/welford") == ["begun_again_in_the_loop"]
+
+
+def test_a_count_that_never_grows_is_said_not_to_grow():
+    (mistake,) = judged(never_counted, "stability/welford").mistakes
+    assert mistake.message.startswith("n does not grow")
+
+
+def test_a_first_offset_that_is_left_out_is_named():
+    def answer(variance, numbers, offsets):
+        for i in range(1, len(offsets)):
+            shifted = numbers + offsets[i]
+            right = np.var(shifted.astype(float))
+            if not abs(variance(shifted) - right) / right <= 0.1:
+                return offsets[i]
+        return np.inf
+
+    assert named(answer, "stability/limit") == ["first_offset_left_out"]
+
+
+def test_the_parts_of_a_chunk_are_not_its_values():
+    def answer(a, b):
+        n, delta = len(a) + len(b), b.mean - a.mean
+        within = a.m2 + b.m2
+        return n, a.mean + delta * len(b) / n, within + delta**2 * len(a) * len(b) / n
+
+    assert named(answer, "stability/merge") == ["parts_counted"]
+
+
+def test_a_square_that_is_multiplied_out_is_no_other_one_pass():
+    def answer(x):
+        mean = x.mean(axis=0)
+        return (x * x - 2 * mean * x + mean * mean).mean(axis=0)
+
+    assert named(answer, "stability/two_pass") == ["square_multiplied_out"]
+
+
+def test_offsets_that_fail_may_be_printed_but_not_returned():
+    def answer(variance, numbers, offsets):
+        for offset in offsets:
+            right = np.var((numbers + offset).astype(float))
+            if not abs(variance(numbers + offset) - right) / right <= 0.1:
+                print(offset)
+        return np.inf
+
+    verdict = judged(answer, "stability/limit")
+    assert [mistake.name for mistake in verdict.mistakes] == ["always_inf"]
+    assert "as if no offset failed" in " ".join(verdict.explain().split())
