@@ -29,11 +29,14 @@ ONE = np.float32(1)
 
 @_compiled
 def rms_norm(x, gamma, eps, limit, y, r):
-    """y and r; whether a mean square is above the limit, so that y is not to be used."""
+    """y and r; whether a mean square is above the limit, so that y is not to be used.
+
+    In float64 no square of a float32 overflows, and the loop is no slower.
+    """
     count, features = x.shape
     beyond = False
     for n in range(count):
-        total = 0.0  # in float64 no square of a float32 overflows, and the loop is no slower
+        total = 0.0
         for i in range(features):
             total += np.float64(x[n, i]) * np.float64(x[n, i])
         beyond |= total / features > limit

@@ -20,7 +20,7 @@ CURES = ("none", "qk_norm", "soft_cap", "qk_clip")
 class CappedAttention(Attention):
     """`Attention` with its logits in the open: soft-capped if a cap is given, and their largest.
 
-    cap: c of `soft_cap`. qk_norm: `"head"` or None, as in `Attention`.
+    cap: c of `soft_cap`, which comes before the mask. qk_norm: `"head"` or None, as in `Attention`.
     largest: (heads,), of the last forward pass, before the cap, unmasked positions only.
     """
 
@@ -38,7 +38,7 @@ class CappedAttention(Attention):
         present = logits.detach().masked_fill(future, -math.inf)
         self.largest = present.amax((0, 2, 3))
         if self.cap is not None:
-            logits = soft_cap(logits, self.cap)  # before the mask
+            logits = soft_cap(logits, self.cap)
         weights = logits.masked_fill(future, -math.inf).softmax(-1)
         return self.out((weights @ v).transpose(-3, -2).flatten(-2))
 
