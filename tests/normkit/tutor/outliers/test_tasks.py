@@ -710,6 +710,8 @@ GUESSES = [
     ),
     ({"others": 0.0556, "large": 0.944}, ["length_for_rms"]),
     ({"others": 0.692, "large": 11.8}, ["mean_for_rms"]),
+    ({"others": -0.169, "large": 5.916}, ["layer_norm_for_rms"]),
+    ({"limit": 5.916, "step": 0.0443}, ["limit_is_the_width", "step_for_256_levels"]),
 ]
 
 
@@ -847,3 +849,13 @@ def test_a_step_as_small_as_the_numbers_is_right():
 def test_ready_made_functions_are_refused():
     assert judged(quantise, "int8").difference.what == "ready_made"
     assert judged(lambda x, axis=None: quantise(x, axis), "int8").difference.what == "ready_made"
+
+
+def test_an_axis_of_length_1_that_is_left_is_told_of():
+    def answer(logits, targets, c):
+        largest = logits.max(axis=-1, keepdims=True)
+        log_z = largest + np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
+        return log_z - logits[np.arange(len(logits)), targets] + c * log_z**2
+
+    assert "An axis of length 1 is too many" in judged(answer, "z_loss").explain()
+    assert "axis of length 1" not in judged(lambda y, *norm: (y, *norm), "migrate").explain()

@@ -1414,6 +1414,10 @@ def biases_deleted(names):
     return answer
 
 
+def by_the_deviation(linear, gain):
+    xavier(linear, gain * (2 / sum(linear.weight.shape)) ** 0.5)
+
+
 INITS = [
     (layers_without_biases, "biases_removed"),
     (biases_deleted(LINEARS), "biases_removed"),
@@ -1467,6 +1471,7 @@ INITS = [
         drawn(lambda linear, gain: spread(linear, gain / sum(linear.weight.shape) ** 0.5)),
         "two_forgotten",
     ),
+    (drawn(by_the_deviation), "variance_as_std"),
     (gains("v out up"), "gain_forgotten_on_down"),
     (gains("v"), "gain_on_v_alone"),
     (gains("out up down"), "gain_forgotten_on_v"),
@@ -1695,6 +1700,29 @@ def capital_keys(n, m):
     return {side.title(): pair for side, pair in pairs.items()}
 
 
+def peri_after_the_branch(x, attention, feed_forward, norms):
+    u = norms[1](x + norms[0](attention(x)))
+    return norms[3](u + norms[2](feed_forward(u)))
+
+
+def peri_of_the_attention_alone(x, attention, feed_forward, norms):
+    a = norms[1](attention(norms[0](x)))
+    return x + a + norms[3](feed_forward(norms[2](a)))
+
+
+def post_by_lambdas(x, attention, feed_forward, norms):
+    parts = []
+    for branch, norm in zip((attention, feed_forward), norms, strict=True):
+        parts.append(lambda v: norm(v + branch(v)))  # noqa: B023, the mistake
+    return parts[1](parts[0](x))
+
+
+def pre_by_lambdas(x, attention, feed_forward, norms):
+    pairs = zip((attention, feed_forward), norms, strict=True)
+    parts = [lambda v: v + branch(norm(v)) for branch, norm in pairs]  # noqa: B023, the mistake
+    return parts[1](parts[0](x))
+
+
 WRONG = [
     ("post", post_from_the_notes, "nested_residuals"),
     ("post", pre_in_place_on_a_copy, "pre_instead"),
@@ -1870,6 +1898,10 @@ WRONG = [
     ("post", post_in_one_sum, "one_sum_for_both"),
     ("post", post_with_one_norm, "one_sum_for_both"),
     ("deep", deep_in_one_sum, "one_sum_for_both"),
+    ("peri", peri_after_the_branch, "output_and_sum_normalised"),
+    ("peri", peri_of_the_attention_alone, "attention_alone_read"),
+    ("post", post_by_lambdas, "one_branch_twice"),
+    ("pre", pre_by_lambdas, "one_branch_twice"),
     *(("model", answer, name) for answer, name in MODELS),
     *(("constants", answer, name) for answer, name in CONSTANTS),
 ]
