@@ -859,3 +859,34 @@ def test_an_axis_of_length_1_that_is_left_is_told_of():
 
     assert "An axis of length 1 is too many" in judged(answer, "z_loss").explain()
     assert "axis of length 1" not in judged(lambda y, *norm: (y, *norm), "migrate").explain()
+
+
+@pytest.mark.parametrize(
+    ("axis", "name"), [(None, "softmax_over_everything"), (-2, "softmax_over_the_queries")]
+)
+def test_only_the_sum_of_the_softmax_along_another_axis(axis, name):
+    def answer(logits, mask, cap):
+        z = np.where(mask, cap * np.tanh(logits / cap), -np.inf)
+        e = np.exp(z - z.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=axis, keepdims=True)
+
+    assert named(answer, "cap") == [name]
+
+
+def test_steps_of_the_weights_along_axis_0():
+    def answer(x, w, threshold):
+        large = (np.abs(x) > threshold).any(axis=0)
+        (q_x, step_x), (q_w, step_w) = quantise(x[:, ~large], -1), quantise(w[:, ~large], 0)
+        small = q_x.astype(int) @ q_w.astype(int).T * step_x * step_w.T
+        return small + x[:, large] @ w[:, large].T
+
+    assert named(answer, "product") == ["steps_along_axis_zero"]
+
+
+def test_only_the_logarithm_overflows():
+    def answer(logits, targets, c):
+        log_z = np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        p = np.exp(logits - np.logaddexp.reduce(logits, axis=-1)[:, None])
+        return (1 + 2 * c * log_z) * p - np.eye(logits.shape[-1])[targets]
+
+    assert named(answer, "z_loss_backward") == ["overflows"]

@@ -1180,11 +1180,37 @@ def from_the_other(alpha, beta):
     )
 
 
+BRACKETS_TOGETHER = "exponent_without_brackets_together"
+
+
+def one_pair_off(**other):
+    """The constants, of which one of an encoder–decoder is computed in another way."""
+
+    def pair(side, right):
+        def both(n, m):
+            names = f"alpha_{side}", f"beta_{side}"
+            return tuple(
+                other[name](n, m) if name in other else value
+                for name, value in zip(names, right(n, m), strict=True)
+            )
+
+        return both
+
+    return constants(alone, pair("e", encoder), pair("d", decoder))
+
+
 CONSTANTS = [
     (
         constants(lambda n: ((3 * n) ** 0.25, (12 * n) ** -0.25), encoder, decoder),
         "three_sublayers_alone",
     ),
+    (one_pair_off(alpha_e=lambda n, m: 0.81 * (n**4 * m) ** 1 / 16), BRACKETS_TOGETHER),
+    (one_pair_off(beta_d=lambda n, m: (12 * m) ** -1 / 4), BRACKETS_TOGETHER),
+    (one_pair_off(alpha_e=lambda n, m: 0.81 * (n**4 * m) ** (-1 / 16)), "alpha_below_one"),
+    (one_pair_off(alpha_e=lambda n, m: 0.87 * (n**4 * m) ** 0.0625), "encoder_factors_exchanged"),
+    (one_pair_off(alpha_e=lambda n, m: 0.81 * (n**4 * m) ** 0.25), "fourth_root_of_product"),
+    (one_pair_off(alpha_d=lambda n, m: 3 * m**0.25), "factor_outside_power_together"),
+    (constants(lambda n: ((2 * n) ** 0.5, alone(n)[1]), encoder, decoder), "square_root"),
     (from_the_other(4, 1), "alpha_from_the_numbers_of_beta"),
     (from_the_other(4, 1 / 4), "two_and_eight_exchanged"),
     (
@@ -1483,6 +1509,15 @@ INITS = [
 @pytest.mark.parametrize(("answer", "name"), INITS)
 def test_wrong_first_weights_are_named_whatever_the_numbers_drawn(answer, name, seed):
     assert [mistake.name for mistake in judged(answer, "init", seed).mistakes] == [name]
+
+
+def test_a_truth_about_the_weights_does_not_name_what_their_size_denies():
+    def answer(attention, feed_forward, beta):
+        drawn(lambda linear, gain: xavier(linear, gain / 3))(attention, feed_forward, beta)
+        for linear in (attention.q, attention.k):
+            nn.init.xavier_uniform_(linear.weight)
+
+    assert named(answer, "init") == []
 
 
 def test_weights_are_drawn_to_be_learnt():
