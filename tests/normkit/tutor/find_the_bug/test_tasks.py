@@ -756,6 +756,11 @@ class MadeLate(Whole):
             ),
             "eps_as_lower_bound",
         ),
+        (
+            "batch_norm",
+            lambda x, g, b, eps=1e-5: g * (x - x.mean()) / (x.var(axis=0) + eps) ** 0.5 + b,
+            "statistic_of_whole_array",
+        ),
     ],
 )
 def test_other_faults_of_mended_programs_are_named(bug, answer, name):
