@@ -645,6 +645,22 @@ def test_what_a_second_batch_does_to_a_layer_is_seen():
     assert named(CountedForEachTerm, "batch_norm_layer") == ["share_called_twice"]
 
 
+class WithoutGraph(Updated):
+    @torch.no_grad()
+    def forward(self, x):
+        return super().forward(x)
+
+
+class OfNumbers(Updated):
+    def scaled(self, x, mean, var):
+        return super().scaled(x, mean.detach(), var.detach())
+
+
+def test_a_layer_hands_the_gradient_back():
+    assert named(WithoutGraph, "batch_norm_layer") == ["no_grad_forward"]
+    assert named(OfNumbers, "batch_norm_layer") == ["batch_statistics_detached"]
+
+
 def rows_with_other_eps(x, gamma, beta, eps=1e-3):
     return RIGHT["batch_norm"](x, gamma, beta, eps)
 
