@@ -890,3 +890,22 @@ def test_only_the_logarithm_overflows():
         return (1 + 2 * c * log_z) * p - np.eye(logits.shape[-1])[targets]
 
     assert named(answer, "z_loss_backward") == ["overflows"]
+
+
+@pytest.mark.parametrize("slope", [lambda t: t**2, lambda t: t**2 - 1])
+def test_a_slope_without_its_one(slope):
+    answer = lambda dy, logits, cap: dy * slope(np.tanh(logits / cap))  # noqa: E731
+    assert named(answer, "cap_backward") == ["one_minus_forgotten"]
+
+
+def test_keys_divided_by_the_size_of_the_queries():
+    def answer(q, k, heads, gamma_q, gamma_k, eps=1e-6):
+        def split(a):
+            return a.reshape(len(a), heads, -1).swapaxes(0, 1)
+
+        q, k = split(q), split(k)
+        size = np.sqrt((q**2).mean(axis=-1, keepdims=True) + eps)
+        product = (gamma_q * q / size) @ (gamma_k * k / size).swapaxes(1, 2)
+        return product / math.sqrt(len(gamma_q))
+
+    assert named(answer, "qk_norm") == ["size_of_the_other"]

@@ -1211,6 +1211,7 @@ CONSTANTS = [
     (one_pair_off(alpha_e=lambda n, m: 0.81 * (n**4 * m) ** 0.25), "fourth_root_of_product"),
     (one_pair_off(alpha_d=lambda n, m: 3 * m**0.25), "factor_outside_power_together"),
     (constants(lambda n: ((2 * n) ** 0.5, alone(n)[1]), encoder, decoder), "square_root"),
+    (constants(alone, lambda n, m: encoder(n, 1), decoder), "product_misread"),
     (from_the_other(4, 1), "alpha_from_the_numbers_of_beta"),
     (from_the_other(4, 1 / 4), "two_and_eight_exchanged"),
     (
@@ -1498,6 +1499,10 @@ INITS = [
         "two_forgotten",
     ),
     (drawn(by_the_deviation), "variance_as_std"),
+    (
+        drawn(lambda linear, gain: spread(linear, 2 * gain / sum(linear.weight.shape) ** 0.5)),
+        "two_outside_the_root",
+    ),
     (gains("v out up"), "gain_forgotten_on_down"),
     (gains("v"), "gain_on_v_alone"),
     (gains("out up down"), "gain_forgotten_on_v"),
@@ -1735,6 +1740,11 @@ def capital_keys(n, m):
     return {side.title(): pair for side, pair in pairs.items()}
 
 
+def deep_with_alpha_on_a_branch(x, attention, feed_forward, norms, alpha):
+    u = norms[0](alpha * x + attention(x))
+    return norms[1](u + alpha * feed_forward(u))
+
+
 def peri_after_the_branch(x, attention, feed_forward, norms):
     u = norms[1](x + norms[0](attention(x)))
     return norms[3](u + norms[2](feed_forward(u)))
@@ -1933,6 +1943,8 @@ WRONG = [
     ("post", post_in_one_sum, "one_sum_for_both"),
     ("post", post_with_one_norm, "one_sum_for_both"),
     ("deep", deep_in_one_sum, "one_sum_for_both"),
+    ("gradient", lambda m, t: trained(m, t).mean(), "mean_instead_of_norm"),
+    ("deep", deep_with_alpha_on_a_branch, "alpha_on_branch"),
     ("peri", peri_after_the_branch, "output_and_sum_normalised"),
     ("peri", peri_of_the_attention_alone, "attention_alone_read"),
     ("post", post_by_lambdas, "one_branch_twice"),
