@@ -543,7 +543,7 @@ def _each_alone(verdict: Verdict, case: Case) -> Verdict:
     It must leave right what is right; and be seen wherever it makes a truth or a whole number
     wrong, which fit easily; and a word, such as names and shapes, unless it explains words. One
     that is not seen there keeps others from being the only one: it may be there with another.
-    Another order must be seen in all that it exchanges.
+    Another order, and what explains but a truth, must be seen in all that they make wrong.
     """
     alone = dict[str, tuple[Mistake, ...]]()
     for names in _together_by_call(case.names):
@@ -560,7 +560,7 @@ def _each_alone(verdict: Verdict, case: Case) -> Verdict:
             if len(able) != 1 or not part.wrong:
                 continue
             ((found, trial),) = able.items()
-            whole = trial.exchanges()
+            whole = trial.exchanges() or facts.issuperset(names)
             if trial.agrees_on(case, (p for p in trial.wrong if whole or p[1] in facts)):
                 alone |= dict.fromkeys(wrong, found)
                 verdict = replace(verdict, program=trial.program)
@@ -582,7 +582,8 @@ def _facts(names: Iterable[str], case: Case) -> set[str]:
     kinds = {name: {r.kinds[name] for r in case.right if name in r.kinds} for name in case.names}
     words = all(kinds[name] == {"str"} for name in names)
     plain = {"bool", "int"} | (set() if words else {"str"})
-    return {name for name, of in kinds.items() if of <= plain}
+    truths = {n for r in case.right for n, value in r.values.items() if value.dtype.kind == "b"}
+    return {name for name, of in kinds.items() if of <= plain} | truths
 
 
 def _came(name: str, case: Case) -> bool:

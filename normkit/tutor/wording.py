@@ -58,6 +58,10 @@ UNFILLED = N_(
     "does, and in JAX y = y.at[i].set(...)."
 )
 NO_RETURN = N_("A function without return gives None.")
+AXIS_LEFT = N_(
+    "An axis of length 1 is too many: keepdims=True and [:, None] leave one, and numbers in a row "
+    "beside numbers in a column make a table."
+)
 WIDENED = N_(
     "One array of float64 makes float64 of all that is computed with it: astype(np.float64) makes "
     "one, and so do np.zeros(shape) and np.array([0.5]), unless they are given a dtype."
@@ -237,8 +241,16 @@ def _told(verdict: Verdict, _: Translate) -> list[str]:
     returned = not _is_gradient(found.name) or found.name == next(iter(verdict.seen.kinds), "")
     nothing |= none and returned
     widened = told and found.what == "dtype" and facts["came"] == "float64"
-    said = (text, _(NO_RETURN) * nothing, _(WIDENED) * widened)
+    unknown = not verdict.mistakes and not verdict.order
+    left = unknown and found.what == "shape" and _leaves_axis(found.came, found.expected)
+    said = (text, _(NO_RETURN) * nothing, _(WIDENED) * widened, _(AXIS_LEFT) * left)
     return [line for part in said if part for line in _wrap(part)]
+
+
+def _leaves_axis(came: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether the shape is the expected one, but for an axis of length 1 more."""
+    single = (axis for axis, length in enumerate(came.shape) if length == 1)
+    return any(came.squeeze(axis).shape == expected.shape for axis in single)
 
 
 def _steps(verdict: Verdict, _: Translate) -> list[str]:

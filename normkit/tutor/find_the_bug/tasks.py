@@ -26,7 +26,7 @@ from normkit.tutor.batch_norm.tasks import (
 from normkit.tutor.find_the_bug.seeing import accepts
 from normkit.tutor.find_the_bug.trying import ONE_SIDED, use_test
 from normkit.tutor.probes import WORKED
-from normkit.tutor.states import new
+from normkit.tutor.states import backward, new
 from normkit.tutor.tasks import (
     Named,
     Probe,
@@ -194,17 +194,21 @@ def _other_heads(program: str) -> Iterator[list[tuple[str, str]]]:
 
 
 def _use_modes(answer, x, second, gamma, beta, momentum, eps) -> Named:
-    """A layer in evaluation, in training, and in evaluation again; then after a second batch."""
+    """A layer in evaluation, in training with its gradient, and in evaluation; then once more."""
     import torch
 
     x, second, weight, bias = map(torch.from_numpy, (x, second, gamma, beta))
     layer = new(answer, x.shape[1], eps=eps, momentum=momentum).to(x.dtype).eval()
     yield NEW, layer(x[:2])  # not x: what is learnt from it here must show
     layer.load_state_dict(layer.state_dict() | {"weight": weight, "bias": bias})
-    yield TRAINED, layer.train()(x.clone().requires_grad_())
+    leaf = x.clone().requires_grad_()
+    y = layer.train()(leaf)
+    yield TRAINED, y
     yield "running_mean", layer.running_mean
     yield "running_var", layer.running_var
     yield "running_mean.grad_fn is None", layer.running_mean.grad_fn is None
+    backward(y, x**2)
+    yield "dx", leaf.grad
     yield EVALUATED, layer.eval()(x[:1])
     yield "running_mean in evaluation", layer.running_mean
     layer.train()(second)

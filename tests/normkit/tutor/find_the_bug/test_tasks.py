@@ -645,6 +645,22 @@ def test_what_a_second_batch_does_to_a_layer_is_seen():
     assert named(CountedForEachTerm, "batch_norm_layer") == ["share_called_twice"]
 
 
+class WithoutGraph(Updated):
+    @torch.no_grad()
+    def forward(self, x):
+        return super().forward(x)
+
+
+class OfNumbers(Updated):
+    def scaled(self, x, mean, var):
+        return super().scaled(x, mean.detach(), var.detach())
+
+
+def test_a_layer_hands_the_gradient_back():
+    assert named(WithoutGraph, "batch_norm_layer") == ["no_grad_forward"]
+    assert named(OfNumbers, "batch_norm_layer") == ["batch_statistics_detached"]
+
+
 def rows_with_other_eps(x, gamma, beta, eps=1e-3):
     return RIGHT["batch_norm"](x, gamma, beta, eps)
 
@@ -755,6 +771,11 @@ class MadeLate(Whole):
                 g * x / np.maximum(np.linalg.norm(x, axis=-1)[..., None], eps) * x.shape[-1] ** 0.5
             ),
             "eps_as_lower_bound",
+        ),
+        (
+            "batch_norm",
+            lambda x, g, b, eps=1e-5: g * (x - x.mean()) / (x.var(axis=0) + eps) ** 0.5 + b,
+            "statistic_of_whole_array",
         ),
     ],
 )

@@ -710,6 +710,8 @@ GUESSES = [
     ),
     ({"others": 0.0556, "large": 0.944}, ["length_for_rms"]),
     ({"others": 0.692, "large": 11.8}, ["mean_for_rms"]),
+    ({"others": -0.169, "large": 5.916}, ["layer_norm_for_rms"]),
+    ({"limit": 5.916, "step": 0.0443}, ["limit_is_the_width", "step_for_256_levels"]),
 ]
 
 
@@ -847,3 +849,63 @@ def test_a_step_as_small_as_the_numbers_is_right():
 def test_ready_made_functions_are_refused():
     assert judged(quantise, "int8").difference.what == "ready_made"
     assert judged(lambda x, axis=None: quantise(x, axis), "int8").difference.what == "ready_made"
+
+
+def test_an_axis_of_length_1_that_is_left_is_told_of():
+    def answer(logits, targets, c):
+        largest = logits.max(axis=-1, keepdims=True)
+        log_z = largest + np.log(np.exp(logits - largest).sum(axis=-1, keepdims=True))
+        return log_z - logits[np.arange(len(logits)), targets] + c * log_z**2
+
+    assert "An axis of length 1 is too many" in judged(answer, "z_loss").explain()
+    assert "axis of length 1" not in judged(lambda y, *norm: (y, *norm), "migrate").explain()
+
+
+@pytest.mark.parametrize(
+    ("axis", "name"), [(None, "softmax_over_everything"), (-2, "softmax_over_the_queries")]
+)
+def test_only_the_sum_of_the_softmax_along_another_axis(axis, name):
+    def answer(logits, mask, cap):
+        z = np.where(mask, cap * np.tanh(logits / cap), -np.inf)
+        e = np.exp(z - z.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=axis, keepdims=True)
+
+    assert named(answer, "cap") == [name]
+
+
+def test_steps_of_the_weights_along_axis_0():
+    def answer(x, w, threshold):
+        large = (np.abs(x) > threshold).any(axis=0)
+        (q_x, step_x), (q_w, step_w) = quantise(x[:, ~large], -1), quantise(w[:, ~large], 0)
+        small = q_x.astype(int) @ q_w.astype(int).T * step_x * step_w.T
+        return small + x[:, large] @ w[:, large].T
+
+    assert named(answer, "product") == ["steps_along_axis_zero"]
+
+
+def test_only_the_logarithm_overflows():
+    def answer(logits, targets, c):
+        log_z = np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        p = np.exp(logits - np.logaddexp.reduce(logits, axis=-1)[:, None])
+        return (1 + 2 * c * log_z) * p - np.eye(logits.shape[-1])[targets]
+
+    assert named(answer, "z_loss_backward") == ["overflows"]
+
+
+@pytest.mark.parametrize("slope", [lambda t: t**2, lambda t: t**2 - 1])
+def test_a_slope_without_its_one(slope):
+    answer = lambda dy, logits, cap: dy * slope(np.tanh(logits / cap))  # noqa: E731
+    assert named(answer, "cap_backward") == ["one_minus_forgotten"]
+
+
+def test_keys_divided_by_the_size_of_the_queries():
+    def answer(q, k, heads, gamma_q, gamma_k, eps=1e-6):
+        def split(a):
+            return a.reshape(len(a), heads, -1).swapaxes(0, 1)
+
+        q, k = split(q), split(k)
+        size = np.sqrt((q**2).mean(axis=-1, keepdims=True) + eps)
+        product = (gamma_q * q / size) @ (gamma_k * k / size).swapaxes(1, 2)
+        return product / math.sqrt(len(gamma_q))
+
+    assert named(answer, "qk_norm") == ["size_of_the_other"]

@@ -1180,11 +1180,38 @@ def from_the_other(alpha, beta):
     )
 
 
+BRACKETS_TOGETHER = "exponent_without_brackets_together"
+
+
+def one_pair_off(**other):
+    """The constants, of which one of an encoder–decoder is computed in another way."""
+
+    def pair(side, right):
+        def both(n, m):
+            names = f"alpha_{side}", f"beta_{side}"
+            return tuple(
+                other[name](n, m) if name in other else value
+                for name, value in zip(names, right(n, m), strict=True)
+            )
+
+        return both
+
+    return constants(alone, pair("e", encoder), pair("d", decoder))
+
+
 CONSTANTS = [
     (
         constants(lambda n: ((3 * n) ** 0.25, (12 * n) ** -0.25), encoder, decoder),
         "three_sublayers_alone",
     ),
+    (one_pair_off(alpha_e=lambda n, m: 0.81 * (n**4 * m) ** 1 / 16), BRACKETS_TOGETHER),
+    (one_pair_off(beta_d=lambda n, m: (12 * m) ** -1 / 4), BRACKETS_TOGETHER),
+    (one_pair_off(alpha_e=lambda n, m: 0.81 * (n**4 * m) ** (-1 / 16)), "alpha_below_one"),
+    (one_pair_off(alpha_e=lambda n, m: 0.87 * (n**4 * m) ** 0.0625), "encoder_factors_exchanged"),
+    (one_pair_off(alpha_e=lambda n, m: 0.81 * (n**4 * m) ** 0.25), "fourth_root_of_product"),
+    (one_pair_off(alpha_d=lambda n, m: 3 * m**0.25), "factor_outside_power_together"),
+    (constants(lambda n: ((2 * n) ** 0.5, alone(n)[1]), encoder, decoder), "square_root"),
+    (constants(alone, lambda n, m: encoder(n, 1), decoder), "product_misread"),
     (from_the_other(4, 1), "alpha_from_the_numbers_of_beta"),
     (from_the_other(4, 1 / 4), "two_and_eight_exchanged"),
     (
@@ -1414,6 +1441,10 @@ def biases_deleted(names):
     return answer
 
 
+def by_the_deviation(linear, gain):
+    xavier(linear, gain * (2 / sum(linear.weight.shape)) ** 0.5)
+
+
 INITS = [
     (layers_without_biases, "biases_removed"),
     (biases_deleted(LINEARS), "biases_removed"),
@@ -1467,6 +1498,11 @@ INITS = [
         drawn(lambda linear, gain: spread(linear, gain / sum(linear.weight.shape) ** 0.5)),
         "two_forgotten",
     ),
+    (drawn(by_the_deviation), "variance_as_std"),
+    (
+        drawn(lambda linear, gain: spread(linear, 2 * gain / sum(linear.weight.shape) ** 0.5)),
+        "two_outside_the_root",
+    ),
     (gains("v out up"), "gain_forgotten_on_down"),
     (gains("v"), "gain_on_v_alone"),
     (gains("out up down"), "gain_forgotten_on_v"),
@@ -1478,6 +1514,15 @@ INITS = [
 @pytest.mark.parametrize(("answer", "name"), INITS)
 def test_wrong_first_weights_are_named_whatever_the_numbers_drawn(answer, name, seed):
     assert [mistake.name for mistake in judged(answer, "init", seed).mistakes] == [name]
+
+
+def test_a_truth_about_the_weights_does_not_name_what_their_size_denies():
+    def answer(attention, feed_forward, beta):
+        drawn(lambda linear, gain: xavier(linear, gain / 3))(attention, feed_forward, beta)
+        for linear in (attention.q, attention.k):
+            nn.init.xavier_uniform_(linear.weight)
+
+    assert named(answer, "init") == []
 
 
 def test_weights_are_drawn_to_be_learnt():
@@ -1695,6 +1740,34 @@ def capital_keys(n, m):
     return {side.title(): pair for side, pair in pairs.items()}
 
 
+def deep_with_alpha_on_a_branch(x, attention, feed_forward, norms, alpha):
+    u = norms[0](alpha * x + attention(x))
+    return norms[1](u + alpha * feed_forward(u))
+
+
+def peri_after_the_branch(x, attention, feed_forward, norms):
+    u = norms[1](x + norms[0](attention(x)))
+    return norms[3](u + norms[2](feed_forward(u)))
+
+
+def peri_of_the_attention_alone(x, attention, feed_forward, norms):
+    a = norms[1](attention(norms[0](x)))
+    return x + a + norms[3](feed_forward(norms[2](a)))
+
+
+def post_by_lambdas(x, attention, feed_forward, norms):
+    parts = []
+    for branch, norm in zip((attention, feed_forward), norms, strict=True):
+        parts.append(lambda v: norm(v + branch(v)))  # noqa: B023, the mistake
+    return parts[1](parts[0](x))
+
+
+def pre_by_lambdas(x, attention, feed_forward, norms):
+    pairs = zip((attention, feed_forward), norms, strict=True)
+    parts = [lambda v: v + branch(norm(v)) for branch, norm in pairs]  # noqa: B023, the mistake
+    return parts[1](parts[0](x))
+
+
 WRONG = [
     ("post", post_from_the_notes, "nested_residuals"),
     ("post", pre_in_place_on_a_copy, "pre_instead"),
@@ -1870,6 +1943,12 @@ WRONG = [
     ("post", post_in_one_sum, "one_sum_for_both"),
     ("post", post_with_one_norm, "one_sum_for_both"),
     ("deep", deep_in_one_sum, "one_sum_for_both"),
+    ("gradient", lambda m, t: trained(m, t).mean(), "mean_instead_of_norm"),
+    ("deep", deep_with_alpha_on_a_branch, "alpha_on_branch"),
+    ("peri", peri_after_the_branch, "output_and_sum_normalised"),
+    ("peri", peri_of_the_attention_alone, "attention_alone_read"),
+    ("post", post_by_lambdas, "one_branch_twice"),
+    ("pre", pre_by_lambdas, "one_branch_twice"),
     *(("model", answer, name) for answer, name in MODELS),
     *(("constants", answer, name) for answer, name in CONSTANTS),
 ]
