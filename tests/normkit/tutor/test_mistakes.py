@@ -91,7 +91,7 @@ def test_two_mistakes_at_once_are_explained(name):
         for a, b in itertools.combinations(every, 2)
         if a.program == b.program and a.mistakes != b.mistakes
     ]
-    found = [f for pair in pairs[:: 1 + len(pairs) // 8] if (f := named_of(*pair)) is not None]
+    found = [f for pair in pairs[:: 1 + len(pairs) // 16] if (f := named_of(*pair)) is not None]
     # the others hide each other: one fails before the second shows
     assert sum(map(bool, found)) >= len(found) / 2
     assert sum(number == 2 for number in found) >= 0.3 * len(found) - 1
