@@ -19,7 +19,7 @@ import numpy as np
 from normkit.tutor.mistakes import Mistake, combine
 from normkit.tutor.observing import Observation, Result, one_thread, run_probe
 from normkit.tutor.tasks import Probe, Task, find
-from normkit.tutor.troubles import kind
+from normkit.tutor.troubles import kind, refuses
 
 MANY = 4  # results are tried in all orders
 DECIMALS = range(1, 6)  # to which results are rounded
@@ -44,10 +44,11 @@ class Verdict:
 
     program: the right program whose mistakes these are. alone: the mistakes that explain one
     result each, where none explain all. right: the results that are right on all probes. missing:
-    those that are None. unfilled: those that are arrays of zeros. order: for each result, which
-    came in its place. rounded: whether all are right but for that. changed: the inputs that were
-    changed in place. seen: what was observed on the probe of the difference. unlike: whether the
-    mistakes raise another exception there. raised: the same of one that they do not explain.
+    those that are None. unfilled: those that are arrays of zeros. shared: wrong gradients that hold
+    the same numbers. order: for each result, which came in its place. rounded: whether all are
+    right but for that. changed: the inputs that were changed in place. seen: what was observed on
+    the probe of the difference. unlike: whether the mistakes raise another exception there. raised:
+    the same of one that they do not explain.
     """
 
     task: Task
@@ -59,6 +60,7 @@ class Verdict:
     right: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     unfilled: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     order: Mapping[str, str] = field(default_factory=dict)
     rounded: bool = False
     changed: tuple[str, ...] = ()
@@ -301,7 +303,7 @@ class Trial:
     def agrees_on(self, case: Case, places: Iterable[tuple[int, str]]) -> bool:
         """Whether they return what was seen in these places."""
         return all(
-            _failure(case.seen[i]) == _failure(self.result(i))
+            _fail_alike(case.seen[i], self.result(i))
             if name == ""
             else _near(case.seen[i], self.result(i), name, self.probes[i].tolerance)
             for i, name in places
@@ -344,7 +346,8 @@ def _diagnosed(verdict: Verdict, case: Case) -> Verdict:
     fine = tuple(n for n in case.names if case.only([n]).first_difference() is None)
     missing = tuple(n for n in case.names if _is_none(n, case))
     unfilled = tuple(n for n in case.names if _is_unfilled(n, case))
-    verdict = replace(verdict, right=fine, missing=missing, unfilled=unfilled)
+    shared = _shared([n for n in case.names if n not in (*fine, *unfilled)], case)
+    verdict = replace(verdict, right=fine, missing=missing, unfilled=unfilled, shared=shared)
     if missing and any(result.error for result in case.seen):
         return _broken(verdict, case)
     order = _order(case)
@@ -457,6 +460,18 @@ def _is_unfilled(name: str, case: Case) -> bool:
     return bool(came) and all(a.ndim and a.dtype.kind in "if" and not a.any() for a in came)
 
 
+def _shared(wrong: Sequence[str], case: Case) -> tuple[str, ...]:
+    """The first gradients that hold the same numbers on all probes, as one array would."""
+
+    def same(a: str, b: str) -> bool:
+        pairs = [(seen.values.get(a), seen.values.get(b)) for seen in case.seen]
+        return all(x is not None and x.ndim and np.array_equal(x, y) for x, y in pairs)
+
+    gradients = [name for name in wrong if re.match("d[a-z]+$", name)]
+    alike = (tuple(b for b in gradients if same(a, b)) for a in gradients)
+    return next((names for names in alike if len(names) > 1), ())
+
+
 def _explaining(case: Case, names: set[str] | None = None, several: bool = True) -> Trial | None:
     """The mistake that returns on all probes what was seen; failing that, several together.
 
@@ -481,21 +496,35 @@ def _together(case: Case, every: list[Trial], names: set[str] | None) -> Trial |
     if case.task.at_once > 2:
         sets = [_gathered(case, able)]
     covering = [of for of in sets if _cover(case, of)]
-    likely = sorted(covering, key=lambda of: _unlikely(case, of))
-    for of in likely[: case.task.pairs]:
-        of = tuple(sorted(of, key=every.index))
-        if both := _repeating(case, of, names, case.returned_wrong):
-            narrower = _narrower(case, of, able)
-            less = (_repeating(case, some, names, case.returned_wrong) for some in narrower)
+    likely = sorted(covering, key=lambda of: _unlikely(case, of))[: case.task.pairs]
+    likely = [tuple(sorted(of, key=every.index)) for of in likely]
+    for of in likely:
+        if both := _repeating(case, of, names):
+            if any(_repeating(case, rival, names) for rival in _rivals(case, of, likely)):
+                return None
+            less = (_repeating(case, some, names) for some in _narrower(case, of, able))
             return next(filter(None, less), both)
     return None
 
 
-def _repeating(case: Case, of: Trials, names: set[str] | None, like: bool) -> Trial | None:
+def _rivals(case: Case, of: Trials, likely: list[Trials]) -> Iterator[Trials]:
+    """Those with another in the place of one that only spoils truths, words or whole numbers.
+
+    Those fit easily, where an exception hides the rest.
+    """
+    facts = _facts(case.names, case) | {""}
+    for one, kept in itertools.permutations(of, 2) if len(of) == 2 else ():
+        own = {name for _number, name in (one.wrong - kept.wrong) & case.wrong}
+        if own and own <= facts:
+            every = (some for some in likely if kept in some)
+            yield from (some for some in every if one.mistakes not in [t.mistakes for t in some])
+
+
+def _repeating(case: Case, of: Trials, names: set[str] | None) -> Trial | None:
     """Mistakes together, if they return what was seen."""
     with suppress(ValueError):  # they rewrite the same words
         both = _both(of, case.seed)
-        return both if both.repeats(case, names, like) else None
+        return both if both.repeats(case, names, case.returned_wrong) else None
     return None
 
 
@@ -618,11 +647,16 @@ NO_GRAPH = "does not have a grad_fn"
 def agree(a: Result, b: Result, probe: Probe) -> bool:
     """Whether two results on a probe are the same, or fail in the same way."""
     return (
-        _failure(a) == _failure(b)
+        _fail_alike(a, b)
         and a.values.keys() == b.values.keys()
         and all((a.kinds[k] == "NoneType") == (b.kinds[k] == "NoneType") for k in a.values)
         and all(distance(a.values[k], b.values[k]) <= probe.tolerance for k in a.values)
     )
+
+
+def _fail_alike(a: Result, b: Result) -> bool:
+    """Whether both fail in the same way; where b refuses on purpose, a does, too."""
+    return _failure(a) == _failure(b) and (refuses(a.error) or not refuses(b.error))
 
 
 def _failure(result: Result) -> str:

@@ -305,9 +305,13 @@ GRAPH = N_(
     "graph."
 )
 PRODUCT = N_("The matrices {0} and {1} cannot be multiplied: the inner lengths differ.")
+IN_ORDER = N_(
+    "Without a name, what is handed in counts by its place, and gamma comes before eps. Write "
+    "eps=eps."
+)
 DTYPES = N_("Tensors of different dtypes meet: convert one of them, with .to(x.dtype).")
 MADE_ANEW = N_(
-    "What a norm is given and its weights are of different dtypes. A layer belongs in __init__: "
+    "What a layer is given and its weights are of different dtypes. A layer belongs in __init__: "
     "one that is made in forward is new at each call, never learnt, and float32."
 )
 SIZES = N_("A tuple of lengths is needed here, such as (1,); this is of type {0}.")
@@ -321,6 +325,10 @@ TRUTH = N_(
     "what is meant: .all() or .any(); what may be missing is compared with None."
 )
 RESHAPE = N_("{0} and {1} do not hold equally many numbers: the array cannot be reshaped so.")
+SHARED_OUT = N_(
+    "{0} numbers cannot be reshaped so: the lengths beside -1, multiplied, must divide {0}."
+)
+WIDTH = N_("The norm is made for a last axis of length {0}; that of its input has length {1}.")
 SPLIT = N_(
     "The axis that is split cannot be shared out equally: np.split takes axis 0 unless it is told "
     "another one, as in np.split(rows, 3, axis=-1)."
@@ -480,6 +488,7 @@ COMMON = (
     (r"shapes cannot be multiplied \((\S+) and (\S+)\)", PRODUCT),
     (r"not aligned|matmul: Input operand|size mismatch, got input", ALIGNED),
     (r"Fan in and fan out can not be computed", FAN),
+    (r"have the same dtype, but got Double and Float\n.*\bself\.\w+\(", MADE_ANEW),
     (r"expected scalar type|must have the same dtype|same dtype, but got", DTYPES),
     (r"mixed dtype", MADE_ANEW),
     (r"argument 'size' .*must be tuple of ints, not ([\w.]+)", SIZES),
@@ -489,6 +498,9 @@ COMMON = (
     (r"be converted to (?:a )?(?:Python )?[Ss]calar|setting an array element", SINGLE),
     (r"Boolean value of Tensor.*\n(?!if |while ).*torch\.nn\.([A-Z]\w*)\(", MADE_FIRST),
     (r"truth value of an array|Boolean value of Tensor", TRUTH),
+    (r"cannot reshape array of size (\d+) into shape .*(?:newaxis|-1)", SHARED_OUT),
+    (r"shape '.*-1.*' is invalid for input of size (\d+)", SHARED_OUT),
+    (r"normalized_shape=\[(\d+)\], expected .*size ?\[(?:.*\D)?(\d+)\]", WIDTH),
     (r"cannot reshape array of size (\d+) into shape (.+)", RESHAPE),
     (r"shape '(.+?)' is invalid for input of size (\d+)", RESHAPE),
     (r"could not infer output dtype|must be either a floating point", INTEGERS),
@@ -500,6 +512,7 @@ COMMON = (
     (r"^AssertionError", ASSERTED),
     (r"^KeyError: (.+)", KEY),
     (r"No module named '(\w+)", INSTALL),
+    (r"^TypeError: gamma must be an array, not a float.*\n.*\beps\b", IN_ORDER),
 )
 
 
@@ -528,8 +541,16 @@ def kind(error: str) -> str:
     Where one library, or one version of it, raises this for an array that misfits, another raises
     that.
     """
-    found = next((sentence for pattern, sentence in COMMON if re.search(pattern, error)), "")
-    return found if found in CALLS else "misfit"
+    return found if (found := _sentence(error)) in CALLS else "misfit"
+
+
+def refuses(error: str) -> bool:
+    """Whether a ValueError is raised on purpose, or as good as: it is of no array that misfits."""
+    return error.startswith("ValueError") and _sentence(error) in ("", SPLIT)
+
+
+def _sentence(error: str) -> str:
+    return next((sentence for pattern, sentence in COMMON if re.search(pattern, error)), "")
 
 
 def meaning(error: str, translate: Callable[[str], str], line: str = "", meant: str = "") -> str:

@@ -57,6 +57,11 @@ UNFILLED = N_(
     "nothing was written. In a loop over its rows, row = ... writes nothing into it; y[i] = ... "
     "does, and in JAX y = y.at[i].set(...)."
 )
+SHARED = N_(
+    "{names} hold the same numbers: perhaps they are one array under several names, as after "
+    "a = b = np.zeros(n) or a, b = [np.zeros(n)] * 2, where a += ... changes b too. Make an array "
+    "for each."
+)
 NO_RETURN = N_("A function without return gives None.")
 AXIS_LEFT = N_(
     "An axis of length 1 is too many: keepdims=True and [:, None] leave one, and numbers in a row "
@@ -160,10 +165,18 @@ def _advice(verdict: Verdict, _: Translate) -> list[str]:
         messages = [f"{i}. {message}" for i, message in enumerate(messages, 1)]
         messages.insert(0, _("Together, these mistakes explain all results:"))
     if not messages and found.what in NUMBERS:
-        unfilled = UNFILLED if found.name in verdict.unfilled else UNKNOWN
-        unknown = NEARLY if _is_nearly_right(found) else unfilled
-        messages = [_(unknown).format(name=_(found.name))]
+        names = _listed(verdict.shared, _)
+        messages = [_(_unknown(verdict)).format(name=_(found.name), names=names)]
     return [line for message in messages for line in _wrap(message)]
+
+
+def _unknown(verdict: Verdict) -> str:
+    """What is said of numbers that no mistake explains."""
+    if _is_nearly_right(found := verdict.first):
+        return NEARLY
+    if found.name in verdict.unfilled:
+        return UNFILLED
+    return SHARED if found.name in verdict.shared else UNKNOWN
 
 
 def _is_nearly_right(found: Difference) -> bool:

@@ -58,6 +58,7 @@ def test_right_and_wrong_answers_lie_far_apart(name):
     task = TASKS[name]
     probes, right = drawn(task, 0)
     numbers = range(len(probes))
+    enough = 2 if name.endswith("/predict") else 10  # √35 for 6 comes of another idea
     results = {(): right} | {
         (t.mistakes[0].name, t.ways): [t.result(number) for number in numbers]
         for t in trials(task, 0)
@@ -65,7 +66,7 @@ def test_right_and_wrong_answers_lie_far_apart(name):
     for a, b in itertools.combinations(results, 2):
         apart = max(map(gap, results[a], results[b], probes))
         same = a[:1] == b[:1] or (task.whole and apart <= 1)  # a part does not show everything
-        assert apart > 10 or same, (a, b, apart)
+        assert apart > enough or same, (a, b, apart)
 
 
 @pytest.mark.parametrize("name", together(TASKS))

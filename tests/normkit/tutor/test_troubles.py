@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import normkit
 from normkit.tutor import troubles
 from normkit.tutor.observing import _describe, _raised_in
 from normkit.tutor.states import new
@@ -17,6 +18,7 @@ from normkit.tutor.troubles import COMMON, meaning
 leaf = torch.ones(2, requires_grad=True)
 leaf.sum().backward()
 x, t = np.ones((2, 3)), torch.ones(2, 3, requires_grad=True)
+eps = 1e-5
 
 
 Chunk = namedtuple("Chunk", "n")
@@ -288,11 +290,14 @@ RAISED = {
     "PRODUCT": [lambda: t @ t],
     "DTYPES": [lambda: t @ torch.ones(3, 2, dtype=torch.float64)],
     "MADE_ANEW": [lambda: torch.nn.LayerNorm(3)(torch.ones(2, 3, dtype=torch.float64))],
+    "IN_ORDER": [lambda: normkit.layer_norm(x, eps)],
     "SIZES": [lambda: torch.full(1, 0.5), lambda: torch.ones(t)],
     "SPLIT": [lambda: np.split(x, 3), lambda: np.split(np.ones((1, 9)), 2, axis=1)],
     "UNEVEN": [lambda: np.asarray((x, x[0])), lambda: np.testing.assert_allclose((x, x[0]), x)],
     "SINGLE": [lambda: float(x), lambda: t.item()],
     "TRUTH": [lambda: bool(x == 1), lambda: bool(t == 1)],
+    "SHARED_OUT": [lambda: x.reshape(4, -1), lambda: t.view(4, -1)],
+    "WIDTH": [lambda: torch.nn.LayerNorm(2)(t)],
     "RESHAPE": [lambda: x.reshape(4), lambda: t.view(4)],
     "INTEGERS": [lambda: torch.ones(2, dtype=torch.int64).mean()],
     "CALL": [lambda: x(3), lambda: np.float64(2)(x)],

@@ -973,6 +973,45 @@ def zeroed_again(self, x, c):
     return right_forward(self, x, standardised_tokens(x), shift, scale, gate)
 
 
+def in_loops(fill, examples=slice(None), channels=slice(None)):
+    """The result of a loop over these examples and channels, into zeros."""
+
+    def answer(x, *given, **options):
+        y, right = np.zeros(x.shape), fill(x, *given, **options)
+        for n in range(len(x))[examples]:
+            y[n, channels] = right[n, channels]
+        return y
+
+    return answer
+
+
+def kept(*names):
+    """The backward pass in which these gradients are those of the last token."""
+
+    def answer(dy, x, shift, scale, gate, weight, eps=1e-6):
+        found = backward_with_the_library(dy, x, shift, scale, gate, weight, eps)
+        last = backward_with_the_library(dy[:, -1:], x[:, -1:], shift, scale, gate, weight, eps)
+        every = zip(("dx", "dshift", "dscale", "dgate"), found, last, strict=True)
+        return [one if name in names else all for name, all, one in every]
+
+    return answer
+
+
+def arguments_exchanged(dy, x, shift, scale, gate, weight, eps=1e-6):
+    _, *rest = backward_with_the_library(dy, x, shift, scale, gate, weight, eps)
+    dxhat = (1 + scale[:, None]) * ((gate[:, None] * dy) @ weight.T)
+    return dy + normkit.layer_norm_backward(x, dxhat, eps=eps)[0], *rest
+
+
+def style_over(*axes):
+    def answer(x, style, eps=1e-5):
+        xhat, mean = standardised(x, axes, eps), style.mean(axes, keepdims=True)
+        return np.sqrt(style.var(axes, keepdims=True) + eps) * xhat + mean
+
+    return answer
+
+
+FIRST, EARLY = "returned_in_loop", "loop_ends_early"
 TWICE = "one_added_twice"
 OTHERWISE = [
     ("batch_norm", of_classes(means_of_classes), "statistics_per_class"),
@@ -1011,6 +1050,15 @@ OTHERWISE = [
     ("layer", layer(forward=zeroed_again), "zeroed_in_forward"),
     ("batch_norm", of_classes(instance_norm_of_images), "instance_norm_of_images"),
     ("layer", forward_with(lambda s, x, z, b, g, a: x + a * s.branch(z * (2 + g) + b)), TWICE),
+    ("film", in_loops(film_in_loops, slice(1)), FIRST),
+    ("film", in_loops(film_in_loops, slice(1), slice(1)), FIRST),
+    ("film", in_loops(film_in_loops, channels=slice(-1)), EARLY),
+    ("adaln", in_loops(adaln_token_by_token, slice(-1)), EARLY),
+    ("film", lambda x, g, b: x + lines_up(g, x) + lines_up(b, x), "scale_added"),
+    ("backward", kept("dshift", "dscale", "dgate"), "last_token_kept"),
+    ("backward", kept("dscale"), "last_token_kept"),
+    ("backward", arguments_exchanged, "norm_arguments_exchanged"),
+    ("adain", style_over(1, 2), "last_axis_for_the_channels"),
     *(("backward", mean_of(name), "modulation_averaged") for name in ("dshift", "dscale", "dgate")),
 ]
 
@@ -1041,6 +1089,24 @@ ERRORS = [
     ("zero", lambda x, m, norm, branch: x + np.split(m, 3, axis=1)[2][:, None] @ branch(norm(x))),
     ("adain", lambda x, style, eps=1e-5: style.std(axis=(2, 3)) * x),
 ]
+
+
+def without_bias(self, width, condition_width):
+    self.modulation = nn.Linear(condition_width, 3 * width, bias=False)
+    nn.init.zeros_(self.modulation.weight)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda s, x, z, b, g, a: a * s.branch(z * (1 + g) + b),
+        lambda s, x, z, b, g, a: x + (1 + a) * s.branch(z * (1 + g) + b),
+    ],
+)
+def test_of_mistakes_that_show_alike_where_no_weights_load_none_is_named(forward):
+    Layer = made_with(without_bias)
+    Layer.forward = forward_with(forward).forward
+    assert named(Layer, "layer") == ["map_without_bias"]
 
 
 def two_thirds(self, width, condition_width):

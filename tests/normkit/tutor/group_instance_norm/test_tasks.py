@@ -662,6 +662,15 @@ def test_a_refusal_of_the_wrong_numbers_is_named(refused):
     assert named(answer, "group_instance_norm/forward") == ["divisor_refused"]
 
 
+def test_an_array_that_does_not_fit_is_not_taken_for_a_refusal():
+    def answer(x, num_groups, gamma, beta, eps):
+        check(x, num_groups)
+        return gamma * np.ones(len(gamma) + 1) + x
+
+    verdict = judge(observe(answer, "group_instance_norm/forward"), "group_instance_norm/forward")
+    assert not verdict.mistakes and "Shapes fit if" in verdict.explain()
+
+
 @pytest.mark.parametrize("error", [TypeError, Exception, RuntimeError])
 def test_another_exception_is_named(error):
     def answer(x, num_groups, gamma, beta, eps):
@@ -846,6 +855,8 @@ def test_wrong_sums_are_named():
         "gradients_over_examples": lambda x: 0,
         "gradients_over_positions": lambda x: tuple(range(2, x.ndim)),
         "gradients_not_summed": lambda x: (),
+        "gradients_of_all": lambda x: None,
+        "gradients_per_example": lambda x: tuple(range(1, x.ndim)),
     }.items():
         assert named(summed(axes), "group_instance_norm/backward") == [name]
 
@@ -858,6 +869,52 @@ def test_sums_that_each_example_overwrites_are_named():
         return loops_backward(dy, x, num_groups, gamma, eps)[0], dgamma, dbeta
 
     assert named(answer, "group_instance_norm/backward") == ["last_example_kept"]
+
+
+def test_a_gradient_that_is_subtracted_in_a_loop_is_not_blamed_on_the_deviations():
+    def answer(dy, x, num_groups, gamma, eps):
+        dx, dgamma, dbeta = loops_backward(dy, x, num_groups, gamma, eps)
+        return dx, -dgamma, dbeta
+
+    assert named(answer, "group_instance_norm/backward") == ["dgamma_negated"]
+
+
+def test_one_array_for_both_gradients_is_told_of():
+    def answer(dy, x, num_groups, gamma, eps):
+        dx, *found = loops_backward(dy, x, num_groups, gamma, eps)
+        dgamma = dbeta = sum(found)
+        return dx, dgamma, dbeta
+
+    verdict = judge(observe(answer, "group_instance_norm/backward"), "group_instance_norm/backward")
+    assert "dgamma, dbeta hold the same numbers" in verdict.explain() and not verdict.mistakes
+
+
+def leaves_out(groups=0, examples=0):
+    def answer(dy, x, num_groups, gamma, eps):
+        dx, dgamma, dbeta = np.zeros(x.shape), np.zeros(x.shape[1]), np.zeros(x.shape[1])
+        size = x.shape[1] // num_groups
+        for n in range(len(x))[: examples or None]:
+            for start in range(0, x.shape[1], size)[: num_groups - groups]:
+                c = slice(start, start + size)
+                part = (array[n : n + 1, c] for array in (dy, x))
+                found = loops_backward(*part, 1, gamma[c], eps)
+                dx[n, c] = found[0][0]
+                dgamma[c] += found[1]
+                dbeta[c] += found[2]
+        return dx, dgamma, dbeta
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("last_group_left_out", leaves_out(groups=1)),
+        ("first_example_alone", leaves_out(examples=1)),
+    ],
+)
+def test_gradients_of_a_loop_that_ends_too_early_are_named(name, answer):
+    assert named(answer, "group_instance_norm/backward") == [name]
 
 
 def test_sums_of_the_first_example_are_named():
@@ -1331,15 +1388,15 @@ divided_by_r gamma_outside_group_means gamma_twice_in_dx group_size_miscounted m
 mean_term_dropped means_of_batch_norm means_of_everything one_sum_instead_of_mean power_of_r
 brackets_forgotten_in_dx compact_form_incomplete divided_by_n_again dx_negated dxhat_returned
 product_mean_without_xhat product_with_x r_forgotten r_forgotten_in_a_path r_twice terms_exchanged
-one_plus_gamma sums_instead_of_means two_means_over_batch x_for_deviation xhat_term_added
-xhat_term_dropped
+one_plus_gamma sums_instead_of_means term_divided_twice two_means_over_batch x_for_deviation
+xhat_term_added xhat_term_dropped
 """
 PARAMETERS_ALONE = """
-dbeta_with_gamma dbeta_with_xhat deviations_reversed dgamma_with_gamma dgamma_with_x
+dbeta_with_gamma dbeta_with_xhat dgamma_negated dgamma_with_gamma dgamma_with_x
 dgamma_without_xhat gradients_averaged gradients_over_channels one_gradient_averaged
 gradients_keep_axes gradients_not_summed gradients_over_examples gradients_over_positions
-first_example_kept gradients_per_group last_axis_kept last_example_kept
-parameters_returned_in_reverse
+first_example_kept gradients_of_all gradients_per_example gradients_per_group last_axis_kept
+last_example_kept parameters_returned_in_reverse
 """
 
 
@@ -1418,9 +1475,33 @@ def returns_in_the_loop(x, num_groups, gamma, beta, eps=1e-5):
         return y
 
 
+def in_a_loop(begin=lambda g, size: g * size, own=lambda c, size: c, examples=slice(None), ends=0):
+    """Where the numbers of a group begin, which gamma and beta it has, after how many it ends."""
+
+    def answer(x, num_groups, gamma, beta, eps=1e-5):
+        check(x, num_groups)
+        y, size = np.zeros(x.shape, gamma.dtype), x.shape[1] // num_groups
+        for n in range(len(x))[examples]:
+            for g in range(num_groups)[: ends or None]:
+                block = x[n, begin(g, size) : begin(g, size) + size]
+                for c in range(g * size, g * size + size):
+                    xhat = (x[n, c] - block.mean()) / np.sqrt(block.var() + eps)
+                    y[n, c] = gamma[own(c, size)] * xhat + beta[own(c, size)]
+        return y
+
+    return answer
+
+
 @pytest.mark.parametrize(
     ("name", "answer"),
-    [("dtype_of_x", into_zeros_like), ("first_example_alone", returns_in_the_loop)],
+    [
+        ("dtype_of_x", into_zeros_like),
+        ("first_example_alone", returns_in_the_loop),
+        ("first_group_alone", in_a_loop(ends=1, examples=slice(1))),
+        ("gamma_counted_in_the_group", in_a_loop(own=lambda c, size: c % size)),
+        ("groups_overlap", in_a_loop(begin=lambda g, size: g)),
+        ("loop_ends_early", in_a_loop(examples=slice(-1))),
+    ],
 )
 def test_what_goes_wrong_in_a_loop_is_named(name, answer):
     assert named(answer, "group_instance_norm/forward") == [name]
