@@ -464,8 +464,9 @@ def _shared(wrong: Sequence[str], case: Case) -> tuple[str, ...]:
     """The first gradients that hold the same numbers on all probes, as one array would."""
 
     def same(a: str, b: str) -> bool:
-        pairs = [(seen.values.get(a), seen.values.get(b)) for seen in case.seen]
-        return all(x is not None and x.ndim and np.array_equal(x, y) for x, y in pairs)
+        have = all({a, b} <= seen.values.keys() for seen in case.seen)
+        pairs = ((seen.values[a], seen.values[b]) for seen in case.seen)
+        return have and all(x.ndim and np.array_equal(x, y) for x, y in pairs)
 
     gradients = [name for name in wrong if re.match("d[a-z]+$", name)]
     alike = (tuple(b for b in gradients if same(a, b)) for a in gradients)
