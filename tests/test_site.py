@@ -402,7 +402,7 @@ def too_wide(visitor, address: str, widths: list[int]) -> list[int]:
 
 @CHROMIUM
 def test_no_page_scrolls_sideways(pages, visitor, served):
-    for path in sorted(p for p in pages if "fr" in p.parts)[::5]:  # whose words are the longest
+    for path in sorted(p for p in pages if "fr" in p.parts)[::8]:  # whose words are the longest
         assert too_wide(visitor, f"{served}/fr/{path.name}", [320, 390]) == [], path
 
 
@@ -418,7 +418,7 @@ def test_no_page_scrolls_sideways_at_any_width(pages, visitor, served, language)
 @CHROMIUM
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_name_of_the_course_fits_the_header(visitor, served, language):
-    visitor.open(f"{served}/{language}/why.html")
+    visitor.open(f"{served}/{language}/notation.html")
     for width in (320, 375, 577, 768, 901, 991, 1440):
         resize(visitor, width)
         assert visitor.value("document.querySelector('.top').offsetHeight") < 60, width
@@ -453,7 +453,7 @@ def loaded(visitor, path: Path, address: str) -> dict[str, int]:
 
 
 @CHROMIUM
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.proof)])
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.proof)])
 def test_what_a_page_loads_is_light(pages, visitor, served, every):
     resize(visitor, 390)  # a phone
     for path in sorted(p for p in pages if "en" in p.parts and p.stem != "search")[::every]:

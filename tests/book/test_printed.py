@@ -30,6 +30,15 @@ def book():
     return sources.book()
 
 
+@pytest.fixture(scope="module")
+def english(book):
+    """The messages of each page that its cells print."""
+    return {
+        name: [block.message for block in messages(page) if block.kind == "printed"]
+        for name, page in book.items()
+    }
+
+
 def in_language(name, page, language):
     return translate(page, load(language, "normkit", f"book/{name}"))
 
@@ -47,12 +56,11 @@ def printed(cell):
 
 
 @pytest.mark.parametrize("language", list(LANGUAGES)[1:])
-def test_no_english_word_is_printed(book, language):
+def test_no_english_word_is_printed(book, english, language):
     left = {}
     for name, page in book.items():
         words = load(language, "normkit", f"book/{name}")
-        said = [words[b.message] for b in messages(page) if b.kind == "printed"]
-        known = KEPT | {word for text in said for word in WORD.findall(text)}
+        known = KEPT | {word for text in english[name] for word in WORD.findall(words[text])}
         for cell in in_language(name, page, language).cells:
             if not SPEAKS.search(cell.source):
                 for word in set(WORD.findall(printed(cell))) - known:

@@ -1,6 +1,7 @@
 """Words that a page must not use: each has the field's own term, in `book/terms.txt`."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,11 +52,19 @@ def texts(language):
             prose = re.sub(r"^`{3,}.*?^`{3,}$", "", path.read_text("utf-8"), flags=re.S | re.M)
             yield path.name, " ".join(re.sub(r"`[^`]*`", "", prose).split())
         return
+    for name, english, text in translations(language):
+        yield f"{name}:{english[:40]}", text
+
+
+@cache
+def translations(language):
+    """The messages of a language: catalogue, English, translation."""
+    found = []
     for path in sorted((ROOT / "locale" / language).rglob("*.po")):
         with path.open("rb") as file:
-            for message in pofile.read_po(file):
-                if isinstance(message.string, str) and message.id:
-                    yield f"{path.name}:{message.id[:40]}", message.string
+            every = ((message.id, message.string) for message in pofile.read_po(file))
+            found += [(path.name, *both) for both in every if both[0] and isinstance(both[1], str)]
+    return found
 
 
 @pytest.mark.parametrize("language", AVOIDED)
@@ -90,14 +99,9 @@ def forms(term, language):
 
 
 def translated(language):
-    for path in sorted((ROOT / "locale" / language).rglob("*.po")):
-        with path.open("rb") as file:
-            for message in pofile.read_po(file):
-                if message.id and isinstance(message.string, str) and message.string:
-                    plain = (
-                        re.sub(r"\*+", "", text).lower() for text in (message.id, message.string)
-                    )
-                    yield tuple(text.replace("’", "'") for text in plain)
+    for _name, *both in translations(language):
+        if both[1]:
+            yield tuple(re.sub(r"\*+", "", text).lower().replace("’", "'") for text in both)
 
 
 @pytest.mark.parametrize("language", TARGETS)

@@ -49,7 +49,7 @@ def harmless(monkeypatch):
         cached.cache_clear()
 
 
-@pytest.mark.long
+@pytest.mark.proof
 def test_nbgrader_catches_and_names_every_mistake():
     every = prove(["layer_norm"], pairs=0, sample=1)
     assert all(answer.graded == 1 for answer in every)

@@ -25,12 +25,11 @@ def wheel(tmp_path_factory):
         return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.fixture(params=LANGUAGES)
-def zips(request, monkeypatch, wheel):
-    monkeypatch.chdir(ROOT)
-    found = dict(
-        packs(EXERCISES / request.param, lambda name: f"# {name} {request.param}\n", wheel)
-    )
+@pytest.fixture(scope="module", params=LANGUAGES)
+def zips(request, wheel):
+    with contextlib.chdir(ROOT):
+        of_language = EXERCISES / request.param
+        found = dict(packs(of_language, lambda name: f"# {name} {request.param}\n", wheel))
     return request.param, {
         name: zipfile.ZipFile(io.BytesIO(content)) for name, content in found.items()
     }

@@ -52,7 +52,7 @@ def gap(a, b, probe):
     return max((distance(a.values[k], b.values[k]) / probe.tolerance for k in a.values), default=0)
 
 
-@pytest.mark.sample(15)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("name", together(TASKS))
 def test_right_and_wrong_answers_lie_far_apart(name):
     task = TASKS[name]
@@ -69,6 +69,7 @@ def test_right_and_wrong_answers_lie_far_apart(name):
         assert apart > enough or same, (a, b, apart)
 
 
+@pytest.mark.sample(55)
 @pytest.mark.parametrize("name", together(TASKS))
 def test_each_mistake_fails_its_task_and_is_named(name):
     for trial in trials(TASKS[name], 0):
@@ -83,7 +84,7 @@ def test_each_mistake_fails_its_task_and_is_named(name):
         assert len(verdict.explain().splitlines()) <= 10
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", together(n for n, task in TASKS.items() if task.at_once > 1))
 def test_two_mistakes_at_once_are_explained(name):
     every = [trial for trial in trials(TASKS[name], 0) if trial.wrong]

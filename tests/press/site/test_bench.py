@@ -161,6 +161,7 @@ def test_what_was_used_once_is_there_without_a_connection(built):
         assert page.value("document.querySelector('h1').textContent").startswith("Normalisation")
 
 
+@pytest.mark.proof
 def test_an_exception_names_the_line_of_the_answer(address):
     with opened(address, answers={"forward": "x = 1\nx / 0\n"}) as page:
         press(page, "check")
