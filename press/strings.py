@@ -25,7 +25,13 @@ _Literal = tuple[int, int, str]  # from an offset to another, as written between
 
 
 def spoken(notebook: NotebookNode) -> frozenset[str]:
-    """Return the literals, as written, whose words a reader sees in the notebook's output."""
+    """Return the literals, as written, whose words a reader sees in the notebook's output.
+
+    Of an assignment, which has none before a student runs it: what its given cells print.
+    """
+    if any("nbgrader" in cell.metadata for cell in notebook.cells):
+        given = [cell for cell in notebook.cells if "nbgrader" not in cell.metadata]
+        return frozenset(text for cell in given if _speaks(cell) for text in _printed(cell.source))
     speaking = [cell for cell in notebook.cells if _speaks(cell)]
     seen = "\n".join(text for cell in speaking for text in _shown(cell))
     written = {text for cell in speaking for _, _, text in _literals(cell.source)}
@@ -125,6 +131,19 @@ def _literals(source: str) -> list[_Literal]:
         else:
             waiting += reversed(getattr(node, "children", []))
     return found
+
+
+def _printed(source: str) -> Iterator[str]:
+    """Yield the literals with words that calls of `print` are given."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    printing = [call for call in calls if ast.unparse(call.func) == "print"]
+    given = {(arg.lineno, arg.col_offset) for call in printing for arg in call.args}
+    lines = source.encode().split(b"\n")
+    starts = {offset(source, row, len(lines[row - 1][:column].decode())) for row, column in given}
+    for start, _, written in _literals(source):
+        opening = {start - 1, start - 2}  # with an f, or without
+        if opening & starts and WORD.search(FIELD.sub(" ", written)):
+            yield written
 
 
 def _is_seen(written: str, seen: str) -> bool:

@@ -64,6 +64,13 @@ def test_what_a_reader_does_not_see_is_none():
     assert not strings.spoken(notebook("keys = {'rows': 1}\nprint(3)\n'''a lone string'''"))
 
 
+def test_of_an_assignment_it_is_what_its_given_cells_hand_to_print():
+    given = 'print("largest:", getattr(model, "bias"), f"{keys[\'name\']} found: {found}", "1.1:")'
+    test = v4.new_code_cell('print("tested")', metadata={"nbgrader": {"locked": True}})
+    page = v4.new_notebook(cells=[v4.new_code_cell(given), test])
+    assert strings.spoken(page) == {"largest:", "{keys['name']} found: {found}"}
+
+
 def test_words_inside_a_figure_count_as_seen():
     figure = v4.new_output("display_data", {"image/svg+xml": "<text x='1'>raw inputs</text>"})
     cell = v4.new_code_cell('plot("raw inputs", "rawer")', outputs=[figure])
