@@ -19,6 +19,7 @@ from press.markup import CODE_FIELD as FIELD
 PYTHON = "3.12"  # parso's grammar, of any Python that runs it
 OPENING = re.compile(r"([fF]?)([\"'])")  # neither raw nor of several lines
 QUOTED = re.compile(r"(['\"])(.*?)\1")
+NUMBER = r"[-+\w.%]"  # what it is written with
 SVG = "image/svg+xml"
 
 _Literal = tuple[int, int, str]  # from an offset to another, as written between the quotes
@@ -220,16 +221,21 @@ def _pieces(written: str) -> list[str]:
 
 
 def _group(field: str) -> str:
+    """A pattern of what a field prints, its own blanks with it: others belong to what is beside."""
+    width = re.search(r":[^\d.]*(\d+)", field)
     if re.search(r":.*[defg%]\}", field):
-        return r"( *[-+\w.%]+)"  # a number
-    return r"( *\S[^\n]*?)" if re.search(r":.*\d", field) else r"(\S[^\n]*?)"
+        if width is None or "<" in field:
+            return rf"( *{NUMBER}+)"
+        filled = rf"(?= *{NUMBER})[^\n]{{{width[1]}}}(?<={NUMBER})"
+        return rf"({filled}|{NUMBER}{{{width[1]},}})"
+    return rf"(?= *\S)([^\n]{{{width[1]},}}?)" if width else r"(\S[^\n]*?)"
 
 
 def _fitted(found: re.Match, word: str) -> str:
     """A word in the columns of another, if it stood in a column."""
     before, after = found["before"], found["after"]
     more = columns(word) - columns(found["word"])
-    if len(after) > 1:
+    if len(after) > 1 or (after and found.end() == len(found.string)):  # or a field ends there
         after = " " * max(1, len(after) - more)
     elif len(before) > 2 and found.end() < len(found.string):
         before = " " * max(1, len(before) - more)

@@ -91,6 +91,11 @@ def test_the_output_is_what_the_translated_program_prints(words):
 
 
 def test_columns_stay_where_they_were():
+    pairs = {"{name:9} rows {count:3}": "{name:9} lignes {count:3}", "of batch": "du lot"}
+    pairs |= {"{kind:9} {count:7.1f} mean": "{kind:9} {count:7.1f} moyenne"}
+    assert strings.said("of batch  rows   3\n", pairs) == "du lot    lignes   3\n"
+    assert strings.said("of batch      2.0 mean", pairs) == "du lot        2.0 moyenne"
+    assert strings.said("of 8      rows  12\n", pairs) == "of 8      lignes  12\n"
     printed = strings.said("raw        1.0\nanother    2.0\n", {"raw": "原始"})
     assert printed == "原始       1.0\nanother    2.0\n"
     assert strings.said("a   batch  layer\n", {"batch": "lot"}) == "a   lot    layer\n"
