@@ -306,8 +306,7 @@ GRAPH = N_(
 )
 PRODUCT = N_("The matrices {0} and {1} cannot be multiplied: the inner lengths differ.")
 IN_ORDER = N_(
-    "Without a name, what is handed in counts by its place, and gamma comes before eps. Write "
-    "eps=eps."
+    "Arguments without a name are matched by position, and gamma comes before eps. Write eps=eps."
 )
 DTYPES = N_("Tensors of different dtypes meet: convert one of them, with .to(x.dtype).")
 MADE_ANEW = N_(
@@ -326,7 +325,7 @@ TRUTH = N_(
 )
 RESHAPE = N_("{0} and {1} do not hold equally many numbers: the array cannot be reshaped so.")
 SHARED_OUT = N_(
-    "{0} numbers cannot be reshaped so: the lengths beside -1, multiplied, must divide {0}."
+    "{0} numbers cannot be reshaped so: the product of the lengths other than -1 must divide {0}."
 )
 WIDTH = N_("The norm is made for a last axis of length {0}; that of its input has length {1}.")
 SPLIT = N_(

@@ -404,8 +404,8 @@ def _gradient_probes(rng):
         return Probe(name, {"tokens": rng.integers(5, size=shape), **given})
 
     return [
-        one(N_("a pre-norm model"), "pre", 1, 2, 5),
-        one(N_("a post-norm model"), "post", 3, 3, 6),
+        one(N_("a Pre-Norm model"), "pre", 1, 2, 5),
+        one(N_("a Post-Norm model"), "post", 3, 3, 6),
         one(N_("a DeepNorm model"), "deep", 2, 2, 9),  # one more than it has positions for
     ]
 
