@@ -45,8 +45,9 @@ def invalid(*pages: Path) -> list[str]:
 @pytest.mark.needs("java")
 def test_pages_are_valid_html(built):
     install(NODE, for_tests=True)
+    some = sorted((SITE / "en").rglob("*.html"))[::3]
     others = [SITE / lang / f"{name}.html" for lang in ("fr", "zh") for name in ("index", "why")]
-    assert invalid(SITE / "index.html", SITE / "en", *others) == []
+    assert invalid(SITE / "index.html", *some, *others) == []
 
 
 @pytest.mark.proof

@@ -121,7 +121,6 @@ HANDED_IN = {
     "abe": refused,
     "abel": "My answers are in the mail.",
     "abigail": None,
-    "ada": json.dumps(filled("en", **ANSWERS)).encode("utf-16"),
     "blaise": filled(
         "fr",
         **{
@@ -145,22 +144,19 @@ HANDED_IN = {
         backward=mistaken("layer_norm_backward", "layer_norm_backward", "mean_term_dropped"),
         invariance=mistaken("answer", "layer_norm_invariance", "negation_accepted") + INVARIANCE,
     ),
-    "dora": filled("zh", forward=LOUD),
-    "emil": filled("en"),
+    "dora": json.dumps(filled("en", forward=LOUD)).encode("utf-16"),
 }
 SCORES = {
     "aaron": FULL,
     "abe": NOTHING,
     "abel": NOTHING,
     "abigail": NOTHING,
-    "ada": FULL,
     "blaise": FULL,
     "carl": {**NOTHING, "test_dgamma_dbeta": 2},
     "chen": {**NOTHING, "test_dgamma_dbeta": 2},
     "dora": {**NOTHING, "test_forward": 6},
-    "emil": NOTHING,
 }
-WAITING = {"aaron", "ada", "blaise"}  # who wrote something that a person must read
+WAITING = {"aaron", "blaise"}  # who wrote something that a person must read
 NAMED = {
     "carl": ["unbiased_variance", "gamma_forgotten", "detached_statistics", "exact_equality"],
     "chen": ["eps_outside_root", "batch_axis", "mean_term_dropped", "negation_accepted"],
@@ -248,7 +244,7 @@ def test_only_a_written_answer_waits_for_a_person(grades):
 
 
 def test_the_points_sum_to_twenty(grades):
-    assert sum(grade["max_score"] for grade in grades["emil"].values()) == 20
+    assert sum(grade["max_score"] for grade in grades["dora"].values()) == 20
 
 
 @pytest.mark.parametrize(
@@ -333,9 +329,9 @@ def test_the_graded_notebook_keeps_the_verdicts(course, student):
 
 
 def test_feedback_is_in_the_students_language(course):
-    pages = {student: text_of(course, student) for student in ("carl", "chen", "emil")}
+    pages = {student: text_of(course, student) for student in ("carl", "chen", "dora")}
     assert "Réponse rédigée" in pages["carl"] and "书面回答" in pages["chen"]
-    assert "Written answer" in pages["emil"]
+    assert "Written answer" in pages["dora"]
 
 
 @pytest.mark.parametrize("student", sorted(WAITING))

@@ -90,7 +90,7 @@ def test_the_untouched_release_scores_nothing(name):
     assert "BEGIN" not in text and "END" not in text and "Rubric" not in text
 
 
-@pytest.mark.sample(24)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize(("name", "test", "answer", "task"), TESTS)
 def test_every_mistake_loses_the_points_of_its_task(name, test, answer, task, capsys):
     for trial in showing(task):

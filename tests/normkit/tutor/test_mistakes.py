@@ -148,6 +148,7 @@ def test_every_wrong_program_compiles_and_knows_its_names(name):
             combine(name, mistake, ways=[way])
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("name", together(TASKS))
 def test_no_wrong_program_raises_for_want_of_a_name(name):
     for trial in trials(TASKS[name], 0):

@@ -22,6 +22,7 @@ def modes(page):
             yield
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_it_speaks_each_language(browser, site, name):
     for lang in LANGUAGES:
