@@ -34,7 +34,12 @@ const REWRITES = [
 const NAMES = [/(?:<span class="entry"( id="[^"]*")>)?<a (href="mistakes_\w+\.html#[^"]*">)<code>([^<]*)<\/code><\/a>(<\/span>)?/g,
   (_, entry = "", link, name, end = "") => `<a${entry} ${link}${name}</a>${entry ? "" : end}`];
 
+// the filter of the index stands where it is used before anything is drawn, so that nothing shifts
+const FILTER = /<template id="mistake-filter">\s*(.*?)\s*<\/template>/s;
+
 export function lean(html) {
+  const form = FILTER.exec(html)?.[1];
+  if (form) html = html.replace(FILTER, "").replace(/(<article.*?)(<details)/s, (_, before, first) => before + form + first);
   const rewrites = html.includes('class="mistake-filter"') ? [...REWRITES, NAMES] : REWRITES;
   return rewrites.reduce((page, [pattern, better]) => page.replace(pattern, better), html);
 }

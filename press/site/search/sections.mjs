@@ -1,6 +1,6 @@
 // Cuts a built page into its sections: what the search ranks and shows.
 
-const SKIPPED = /^(script|style|svg|template|annotation|button)$/;
+const SKIPPED = /^(script|style|svg|template|form|annotation|button)$/;
 const HIDDEN = /(^| )(headerlink|eqno|hide)( |$)/; // `hide`: code that is folded away
 const BLOCK = /^(p|div|li|td|th|tr|h\d|dt|dd|pre|br|summary|figcaption|section|table)$/;
 const FORMULA = { mfrac: "/", msup: "^" }; // between their two children

@@ -2,14 +2,11 @@
 // In a block: scripts share their names.
 {
 const SHOWN = 40;
-const template = document.getElementById("mistake-filter");
 const LETTERS = { epsilon: "eps", ε: "eps", γ: "gamma", β: "beta", α: "alpha", μ: "mean", σ: "std" };
 const fold = (text) => text.toLowerCase().replaceAll("_", " ").normalize("NFD").replace(/\p{M}/gu, "").replace(/epsilon|[εγβαμσ]/g, (found) => LETTERS[found]);
-const first = document.querySelector("article details");
 let entries = null; // [place, name, page, message, where it was met, all of them folded]
 
-first.before(template.content);
-const form = first.previousElementSibling, input = form.querySelector("input");
+const form = document.querySelector(".mistake-filter"), input = form.querySelector("input");
 const list = form.querySelector("ul"), count = form.querySelector("[role=status]");
 
 function load() {

@@ -1,7 +1,7 @@
 // The table of models: sorted by a column, filtered by each, and each row unfolds into its full wording.
 // What is chosen stands in the address. In a block: scripts share their names.
 {
-const box = document.querySelector(".models"), body = box.querySelector("tbody"), rows = [...body.rows];
+const box = document.querySelector("div.models"), body = box.querySelector("tbody"), rows = [...body.rows];
 const heads = [...box.querySelectorAll("th[data-name]")], names = ["model", ...heads.map((head) => head.dataset.name)];
 const file = document.querySelector('article a[href$="models.csv"]');
 const button = (text, to) => { const made = Object.assign(document.createElement("button"), { type: "button" }); made.append(text); to.replaceChildren(made); return made; };
@@ -10,10 +10,8 @@ const values = (cell) => (cell.dataset.v ?? cell.textContent).split(", ").filter
 const cellOf = (row, name) => row.cells[names.indexOf(name)];
 const opened = new Map(); // from a row to the one that holds its full wording
 
-box.before(document.querySelector(".models-tools").content);
-const form = box.previousElementSibling, count = form.querySelector("[role=status]"), { q } = form.elements;
+const form = document.querySelector("form.models"), count = form.querySelector("[role=status]"), { q } = form.elements;
 const selects = [...form.querySelectorAll("select")];
-form.querySelector("details").open = matchMedia("(min-width: 62rem)").matches;
 
 // Each select offers what its column holds, small numbers before large ones.
 for (const select of selects) {
