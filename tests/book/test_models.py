@@ -166,7 +166,7 @@ def test_what_is_compared_exists_and_is_counted_on_the_page():
     built |= {"vit_b_16", "clip", "whisper"} | {name.partition("@")[0] for name in zoo.TIMM}
     shown = [name for names in SHOWN_BY.values() for name in names.split()]
     assert {*SHOWN_BY, *BORROWED} <= {*BY_NAME} and {*shown} <= built
-    assert f"In {len(shown)} comparisons, of {len(SHOWN_BY)} rows" in " ".join(PAGE.split())
+    assert f"{len(shown)} comparisons, of {len(SHOWN_BY)} rows" in " ".join(PAGE.split())
 
 
 class Scale(nn.Module):
