@@ -52,10 +52,14 @@ TESTS = [
 ]
 
 
-def play(notebook):
-    """Run the code cells as a kernel would, and go on after errors: names, errors, what it says."""
+def play(notebook, whole=False):
+    """Run the code cells as a kernel would, and go on after errors: names, errors, what it says.
+
+    Up to the last test, unless whole: the experiments behind it train models.
+    """
+    last = max(place for place, cell in enumerate(notebook.cells) if facts(cell).get("locked"))
     names, errors, said = {"__name__": "__main__"}, {}, StringIO()
-    for cell in notebook.cells:
+    for cell in notebook.cells[: None if whole else last + 1]:
         if cell.cell_type == "code":
             try:
                 with redirect_stdout(said):
@@ -76,6 +80,12 @@ def test_the_reference_scores_in_full(name):
     assert errors == {}
     diagnoses = sum(cell.source.startswith("diagnose(") for cell in source(name).cells)
     assert said.count("✓") == diagnoses > 0
+
+
+@pytest.mark.proof
+@each
+def test_the_experiments_run(name):
+    assert play(source(name), whole=True)[1] == {}
 
 
 @each

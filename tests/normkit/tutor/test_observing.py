@@ -136,7 +136,7 @@ def written_in_numpy():
                 yield from ((name, program, m) for m in (None, *mistakes))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "program", "mistake"),
     list(written_in_numpy()),
