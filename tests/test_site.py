@@ -416,6 +416,13 @@ def test_no_page_scrolls_sideways_at_any_width(pages, visitor, served, language)
         assert found == [], path
 
 
+@pytest.mark.parametrize(("name", "form"), [("mistakes", "mistake-filter"), ("models", "models")])
+def test_a_filter_stands_in_its_page_before_any_script_runs(pages, name, form):
+    """Put there by a script, it pushed down what was read already."""
+    for language in LANGUAGES:
+        assert pages[SITE / language / f"{name}.html"].select_one(f"article form.{form}")
+
+
 @CHROMIUM
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_name_of_the_course_fits_the_header(visitor, served, language):
