@@ -46,3 +46,14 @@ def test_the_pages_of_the_package_show_all_that_is_public():
     for name in normkit.__all__:
         home = getattr(getattr(normkit, name), "__module__", "").removeprefix("normkit.")
         assert {name, home} & shown, name
+
+
+def test_what_a_picture_shows_is_on_paper_too():
+    """It takes the place of a figure, or stands some lines below one that it brings to life."""
+    for file in sorted((ROOT / "book").glob("*.md")):
+        page = file.read_text("utf-8")
+        for found in re.finditer(r"^```\{picture\} (\w+)\n(.*?)^```$", page, re.M | re.S):
+            name = re.search(r"^:figure: (.+)$", found[2], re.M)
+            above = page[: found.start()].splitlines()[-40:]
+            wanted = f"    name: {name[1]}" if name else "    name: fig-"
+            assert any(line.startswith(wanted) for line in above), (file.name, found[1])
