@@ -16,6 +16,7 @@ pytestmark = pytest.mark.needs("chromium")
 DATA = SITE.parents[1] / "book/data/models.csv"
 ROWS = models(DATA)
 SHOWN = "[...document.querySelectorAll('tbody tr:not(.full)')].filter(r => !r.hidden)"
+ONE = {"height": 900, "deviceScaleFactor": 1, "mobile": False}
 FILES = ("book.css", "models.css", "models.js")
 
 
@@ -96,6 +97,27 @@ def test_the_table_is_whole_without_scripts(browser, address, lang):
     assert not browser.value("document.querySelector('table button')")
     assert browser.value("document.querySelectorAll('tbody a').length") == len(ROWS)
     browser.ask("Emulation.setScriptExecutionDisabled", value=False)
+
+
+PLACES = (
+    "JSON.stringify([...document.querySelectorAll('.models :is(th, td, summary, [type=reset])')]"
+    ".map(e => e.getBoundingClientRect()).map(r => [r.x, r.y, r.width, r.height].map(Math.round)))"
+)
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_nothing_moves_when_the_script_has_run(page, address, lang, width):
+    page.ask("Emulation.setDeviceMetricsOverride", width=width, **ONE)
+    page.ask("Network.enable")
+    page.ask("Network.setBlockedURLs", urls=["*/models.js"])
+    page.open(f"{address}/{lang}.html")
+    assert not page.value("!!document.querySelector('table button')")
+    before = page.value(PLACES)
+    page.ask("Network.setBlockedURLs", urls=[])
+    page.ask("Page.reload")
+    page.wait("!!document.querySelector('tbody button')")
+    assert page.value(PLACES) == before
 
 
 def test_at_first_all_rows_are_there_in_their_order(page):
