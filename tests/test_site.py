@@ -529,6 +529,21 @@ def test_an_address_opens_the_entry_that_it_means(reader, served):
 
 
 @CHROMIUM
+def test_a_page_whose_summary_stands_first_is_read_at_its_end(reader, served):
+    reader.open(f"{served}/en/interview.html")
+    reader.value("localStorage.clear()")
+    reader.open(f"{served}/en/interview.html?again")
+    frame = "requestAnimationFrame"
+    reader.value(f"{frame}(() => {frame}(() => {frame}(() => {{ window.drawn = true; }})))")
+    reader.wait("window.drawn")
+    assert reader.value("localStorage.getItem('normkit')") is None
+    reader.value("document.querySelector('#sources').scrollIntoView()")
+    reader.wait("!!document.querySelector('.bd-links .current .read')")
+    assert not reader.value("document.querySelector('.sections .read')")
+    reader.value("localStorage.clear()")
+
+
+@CHROMIUM
 def test_what_a_reader_did_is_kept_until_it_is_erased(reader, served):
     reader.open(f"{served}/en/layer_norm.html")
     reader.value("localStorage.clear()")

@@ -137,7 +137,7 @@ async function style(pages) {
     css: [{ raw: css }],
     keyframes: true,
     fontFace: true,
-    safelist: { greedy: [/data-theme/] },
+    safelist: { greedy: [/data-(theme|live)/] },
   });
   return purged.css;
 }

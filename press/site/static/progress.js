@@ -44,9 +44,10 @@ tabs.forEach((tab) => {
   tab.addEventListener("change", () => keep((kept) => { kept.tab = named(tab); }));
 });
 
-// A chapter is read when its end has been in view.
-const end = document.querySelector(".remember");
-if (end) new IntersectionObserver((seen, observer) => {
+// A chapter is read when its summary has been in view, or its last section where a summary opens it.
+const parts = [...document.querySelectorAll("article > section > section")];
+const summary = parts.findIndex((part) => part.matches(".remember")), end = parts.at(summary || -1);
+if (summary >= 0) new IntersectionObserver((seen, observer) => {
   if (!seen.some((entry) => entry.isIntersecting)) return;
   observer.disconnect();
   keep((kept) => { kept.read = [...new Set([...(kept.read ?? []), page])]; });
@@ -58,7 +59,7 @@ if (place) chapters.querySelector("h2").after(place);
 
 function show() {
   const { read = [], first = {} } = recall();
-  document.querySelectorAll(".bd-links a, .chapters a").forEach((link) => {
+  document.querySelectorAll(".bd-links a:not(.sections a), .chapters a").forEach((link) => {
     const name = link.getAttribute("href") === "#" ? page : /(?:\/exercises\/)?\w+(?=\.html)/.exec(link.href)?.[0];
     const done = link.querySelector(".read");
     if (read.includes(name) && !done) link.append(Object.assign(document.createElement("span"), { className: "read", ariaLabel: words.read, role: "img", textContent: "✓" }));
