@@ -37,9 +37,14 @@ const NAMES = [/(?:<span class="entry"( id="[^"]*")>)?<a (href="mistakes_\w+\.ht
 // the filter of the index stands where it is used before anything is drawn, so that nothing shifts
 const FILTER = /<template id="mistake-filter">\s*(.*?)\s*<\/template>/s;
 
+// a figure whose place a picture will take leaves it before anything is drawn (book.css)
+const TAKEN = /data-figure="([^"]+)"/g;
+const coming = (html) => [...html.matchAll(TAKEN)].reduce((page, [, id]) =>
+  page.replace(new RegExp(`(<figure class="[^"]*)(" id="${id}")`), "$1 coming$2"), html);
+
 export function lean(html) {
   const form = FILTER.exec(html)?.[1];
   if (form) html = html.replace(FILTER, "").replace(/(<article.*?)(<details)/s, (_, before, first) => before + form + first);
   const rewrites = html.includes('class="mistake-filter"') ? [...REWRITES, NAMES] : REWRITES;
-  return rewrites.reduce((page, [pattern, better]) => page.replace(pattern, better), html);
+  return rewrites.reduce((page, [pattern, better]) => page.replace(pattern, better), coming(html));
 }
