@@ -143,7 +143,7 @@ def complete_page(
     """Give the page its language and description; name what scrolls and what unfolds."""
     context["language"] = LANGUAGES[context["site"]["language"]].html
     context["metatags"] = re.sub("<meta name=.viewport.*?>", "", context.get("metatags", ""))
-    context["description"] = describe(doctree)
+    context["description"] = describe(doctree) or _("Search the course")
     context["card"] = next((name for name in GLYPHS if re.match(f"{name}(_|$)", page)), GLYPHS[0])
     context["linked_data"] = doctree and linked_data(context, page == app.config.root_doc)
     body = context.get("body", "").replace(' aria-label="Toggle hidden content"', "")

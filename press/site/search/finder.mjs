@@ -3,7 +3,7 @@ import { Search } from "./ranking.mjs";
 
 const root = document.documentElement.dataset.content_root;
 const search = new Search(MiniSearch, window.searchIndex, SYNONYMS);
-const ready = search.index.addAllAsync(search.sections, { chunkSize: 100 });
+const ready = search.index.addAllAsync(search.sections, { chunkSize: 25 });
 
 /** An element with a class, and what it holds. */
 function make(name, kind, ...children) {
@@ -59,7 +59,7 @@ function attach(form) {
     list.querySelector("a")?.click();
   });
   if (dialog) dialog.addEventListener("click", ({ target }) => (target === dialog || target.closest(".close")) && dialog.close());
-  else input.value = new URLSearchParams(location.search).get("q") ?? "";
+  else input.value ||= new URLSearchParams(location.search).get("q") ?? "";
   show();
 }
 

@@ -62,11 +62,11 @@ function load(name) {
 // The search is loaded when it is opened: by its link in the header, by a slash or Ctrl+K.
 const finder = document.querySelector("form.finder"), dialog = finder.closest("dialog"), opener = document.querySelector(".top .search");
 let searching;
+const fetchSearch = () => searching ??= [load("search.css"), load(`search/${finder.dataset.language}.js`), load("search.js")];
 
 async function find(event) {
   event?.preventDefault();
-  searching ??= [load("search.css"), load(`search/${finder.dataset.language}.js`), load("search.js")];
-  await searching[0];
+  await fetchSearch()[0];
   if (dialog && !dialog.open) dialog.showModal();
   finder.elements.q.select();
 }
@@ -76,7 +76,9 @@ addEventListener("keydown", (event) => {
   const slash = event.key === "/" && !event.target.closest("input, textarea, select, [contenteditable]");
   if (slash || (event.key === "k" && (event.ctrlKey || event.metaKey))) find(event);
 });
-if (!dialog) find();
+// On its own page it is loaded for the query of the address, or as one begins to type.
+if (!dialog && new URLSearchParams(location.search).has("q")) find();
+else if (!dialog) finder.elements.q.addEventListener("input", fetchSearch, { once: true });
 
 // The words that the search found are marked where it led.
 const found = new URLSearchParams(location.search).get("found");

@@ -89,6 +89,18 @@ def ask(page, language, query):
     return [re.sub(r".*/(\w+)\.html(\?[^#]*)?#?", r"\1#", href) for href in hrefs]
 
 
+@pytest.mark.needs("chromium")
+def test_a_page_of_the_search_loads_it_for_a_query_or_as_one_types(built):
+    address = f"{SITE.absolute().as_uri()}/en/search.html"
+    with chromium() as page:
+        page.open(address)
+        assert not page.value("document.querySelector('script[src*=\"search\"]')")
+        page.value(f"{ASK}('BN')")
+        page.wait(f"{FOUND}.length")
+        page.open(f"{address}?q=LN")
+        page.wait(f"{FOUND}.length")
+
+
 def place(language, label):
     """The section that a label is in, as `page#id`."""
     page, _, name = label.partition("#")
