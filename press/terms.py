@@ -19,6 +19,8 @@ NOTE = re.compile(r"\$.*?\$|\([^()]+\)")
 HYPHENED = re.compile(r"[A-Za-zÀ-ÿ]+(?:-[A-Za-zÀ-ÿ]+)+")
 SEPARATOR = re.compile("[,、（）]")
 HIGH = re.compile(r" (?=[;:!?%])")  # French: a narrow no-break space
+ASIDE = re.compile("^（.*?）")  # （有偏）方差 stands under 方差
+READ = {"重计算": "虫", "调谐": "条", "调制": "条"}  # gb18030 knows one reading of a character
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ def _whole(words: str) -> str:
 def place(name: str, language: str) -> tuple[bool, object]:
     """Where a term stands: by letters without accents; in Chinese by Pinyin, after Latin ones."""
     if language == "zh" and not name[0].isascii():
-        return True, name.strip("（").encode("gb18030")  # common characters in Pinyin's order
+        name = ASIDE.sub("", name)
+        sound = next((READ[word] for word in READ if name.startswith(word)), name[0])
+        return True, (sound + name[1:]).encode("gb18030")  # common characters in Pinyin's order
     plain = unicodedata.normalize("NFD", name.casefold())
     return False, "".join(c for c in plain if not unicodedata.combining(c)).encode()

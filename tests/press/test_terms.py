@@ -36,8 +36,20 @@ def test_it_is_sorted_for_the_readers_of_each_language(language, first, last):
 
 def test_accents_do_not_count_and_chinese_follows_its_pinyin():
     assert place("époque", "fr") < place("équivariant", "fr") < place("exactitude", "fr")
-    chinese = ["dropout", "饱和", "范数", "归一化", "均值", "梯度", "（有偏）方差", "正交"]
+    chinese = ["dropout", "饱和", "范数", "（有偏）方差", "归一化", "均值", "梯度", "正交"]
     assert sorted(chinese, key=lambda name: place(name, "zh")) == chinese
+
+
+def test_characters_of_two_readings_stand_where_they_are_read():
+    written = ["超连接", "重计算", "初始化", "提示", "填充", "调谐透镜", "调制", "通道"]
+    assert sorted(written, key=lambda name: place(name, "zh")) == written
+    assert {*written} <= {term.name["zh"] for term in EVERY}
+
+
+def test_every_chinese_term_begins_with_a_character_that_is_sorted_by_its_reading():
+    for term in EVERY:
+        first = term.name["zh"].strip("（")[0]
+        assert first.isascii() or first.encode("gb18030") < "亍".encode("gb18030"), first
 
 
 @pytest.mark.parametrize(
