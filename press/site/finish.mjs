@@ -109,9 +109,10 @@ function renderPage(page, name) {
   });
 }
 
-// A sentence that links to a file that is not there has nothing to say.
+// A sentence that links to a file that is not there has nothing to say, nor has its item of a list.
 const INSIDE = "(?:(?!</p>).)*";
-const VAIN = new RegExp(`<p>${INSIDE}href="${job.missing}"${INSIDE}</p>`, "gs");
+const SENTENCE = `<p>${INSIDE}href="${job.missing}"${INSIDE}</p>`;
+const VAIN = new RegExp(`<li>${SENTENCE}</li>\\n?|${SENTENCE}`, "gs");
 
 const LOUD = /([{;\s](?:box-shadow|border[\w-]*|background[\w-]*|color|margin[\w-]*|padding[\w-]*)\s*:[^;}]*?)\s*!important/g;
 

@@ -58,7 +58,9 @@ $$ (eq-mean)
 ```{{bibliography}}
 ```
 """
-PRINTED = "Also [one file](print:normalisation.pdf)."
+PRINTED = (
+    "- One.\n- [one file](print:normalisation.pdf)\n\nAlso [one file](print:normalisation.pdf)."
+)
 BIB = "@misc{ba2016, author={Ba, Jimmy}, title={Layer normalization}, year={2016}}\n"
 
 
@@ -282,6 +284,7 @@ def test_edits_failures_deletions_and_printing(tmp_path, monkeypatch):
     assert list((site / "en/_images").glob("*.svg"))
 
     assert printed() == [False] * 3
+    assert [item.text for item in soup(site, "en", "index").select("article li")] == ["One."]
     monkeypatch.setattr("press.typeset.print_book", lambda *_: stage / "_toc.yml")
     print_site(books, site)
     assert printed() == [True] * 3
