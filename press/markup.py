@@ -43,14 +43,14 @@ def problems(
         "myst" for prose, whose markup must survive; "printed" for what stands between the quotes
         of a program's string; other kinds are plain text, with {fields}.
     same
-        The translator says that the translation is the English (a name, a title).
+        The translator says that the translation is the English (a name, a title), but for capitals.
     """
     if message == "en":  # what a notebook of the assignments says of its language
         if translation != language:
             yield f"should be {language!r}"
         return
     if same:
-        if translation != message:
+        if translation.casefold() != message.casefold():
             yield "flagged as the same as the English, but differs"
         return
     if translation == message:

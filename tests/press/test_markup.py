@@ -60,7 +60,8 @@ def test_fields_of_a_message_survive():
 
 def test_a_name_may_be_flagged_as_the_same():
     assert list(problems("NumPy", "NumPy", "myst", "fr", same=True)) == []
-    assert list(problems("NumPy", "numpy", "myst", "fr", same=True))
+    assert list(problems("QK-norm", "QK-Norm", "myst", "zh", same=True)) == []
+    assert list(problems("NumPy", "NumPie", "myst", "fr", same=True))
 
 
 def test_a_notebook_names_its_own_language():
