@@ -529,6 +529,15 @@ def test_an_address_opens_the_entry_that_it_means(reader, served):
 
 
 @CHROMIUM
+def test_the_header_shows_one_icon_of_the_theme(reader, served):
+    reader.open(f"{served}/en/cost.html")
+    shown = (
+        "[...document.querySelectorAll('.theme-switch')].filter(e => e.checkVisibility()).length"
+    )
+    assert reader.value(shown) == 1
+
+
+@CHROMIUM
 def test_a_page_whose_summary_stands_first_is_read_at_its_end(reader, served):
     reader.open(f"{served}/en/interview.html")
     reader.value("localStorage.clear()")
