@@ -217,6 +217,30 @@ def statistics(axes: Any, values: Any, groups: Any, size: float = 10) -> None:
     axes.set(ylim=(-rows, 0.7) if beside else (-rows - 1.6, 0))
 
 
+def split(axes: Any, point: Any, removed: Any, kept: Any, arc: tuple[float, float]) -> None:
+    """Draw a vector at a point of its circle, and the two parts whose sum it is.
+
+    point: of a circle around (0, 0). removed, kept: the parts, along the radius and along the
+    tangent. arc: from which angle to which the circle is drawn.
+
+    >>> with draw(3, 2, axis=False) as (figure, axes):  # doctest: +SKIP
+    ...     split(axes, (1, 0), (0.5, 0), (0, 1), arc=(-1, 1))
+    """
+    point, removed, kept = map(np.asarray, (point, removed, kept))
+    angle = np.linspace(*arc, 200)
+    circle = np.linalg.norm(point) * np.array([np.cos(angle), np.sin(angle)])
+    axes.plot(*circle, color=EDGE, linewidth=1.5, linestyle="-")
+    for start, end in (
+        (0 * point, point),
+        *((point + v, point + removed + kept) for v in (removed, kept)),
+    ):
+        axes.plot(*np.array([start, end]).T, color=MUTED, linewidth=1, linestyle=":")
+    for vector, colour in ((removed + kept, INK), (removed, B), (kept, A)):
+        arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 2.2, "mutation_scale": 16}
+        axes.annotate("", point + vector, point, arrowprops={**arrow, "shrinkA": 0, "shrinkB": 0})
+    axes.plot(*point, "o", color=INK, markersize=7)
+
+
 def _svg(figure: "Figure") -> str:
     """Return the figure as SVG, without a date, its formulas as paths."""
     import matplotlib

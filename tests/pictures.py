@@ -26,10 +26,14 @@ def written(name, lang, norm="layer"):
         f'<!DOCTYPE html><html lang="{LANGUAGES[lang].html}"><meta charset="utf-8">'
         '<title>picture</title><meta name="viewport" content="width=device-width">'
         '<link rel="stylesheet" href="book.css"><link rel="icon" href="data:,">'
+        # as layout.html; nothing is kept from one test to the next
+        '<script>if (location.protocol !== "file:") document.documentElement.dataset.live = "";'
+        "delete Navigator.prototype.serviceWorker;</script>"
         '<script defer src="book.js"></script>'
         '<div class="top"><a class="search" href="#">search</a></div>'
         '<dialog><form class="finder"><input name="q"></form></dialog><main><h1>picture</h1>'
-        f'<figure id="still"><p>still</p><figcaption>caption</figcaption></figure>{picture}</main>'
+        '<figure class="coming" id="still"><p>still</p><figcaption>caption</figcaption></figure>'
+        f"{picture}</main>"
     )
 
 

@@ -84,3 +84,12 @@ def test_names_of_lines_stand_apart():
         plotting.name_lines(axes)
         heights = sorted(name.xy[1] for name in axes.texts)
     assert min(np.diff(heights)) > 0.1
+
+
+def test_the_parts_of_a_vector_end_where_it_is_their_sum():
+    axes = Figure().subplots()
+    plotting.split(axes, (0.6, 0.8), (0.3, 0.4), (-0.8, 0.6), arc=(0, 1))
+    ends = [arrow.xy for arrow in axes.texts]  # an arrow is an annotation without words
+    np.testing.assert_allclose(ends, [(0.1, 1.8), (0.9, 1.2), (-0.2, 1.4)])
+    circle = axes.get_lines()[0].get_xydata()
+    np.testing.assert_allclose(np.linalg.norm(circle, axis=1), 1)

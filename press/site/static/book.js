@@ -62,7 +62,7 @@ function load(name) {
 // The search is loaded when it is opened: by its link in the header, by a slash or Ctrl+K.
 const finder = document.querySelector("form.finder"), dialog = finder.closest("dialog"), opener = document.querySelector(".top .search");
 let searching;
-const fetchSearch = () => searching ??= [load("search.css"), load(`search/${finder.dataset.language}.js`), load("search.js")];
+const fetchSearch = () => searching ??= [dialog && load("search.css"), load(`search/${finder.dataset.language}.js`), load("search.js")];
 
 async function find(event) {
   event?.preventDefault();
@@ -125,7 +125,7 @@ const near = new IntersectionObserver((seen) => {
     play(places.get(target), target).catch(() => delete document.documentElement.dataset.live);
   }
 }, { rootMargin: "400px" });
-if (location.protocol !== "file:" && CSS.supports("selector(&)")) document.querySelectorAll("[data-picture]").forEach((place) => {
+if ("live" in document.documentElement.dataset) document.querySelectorAll("[data-picture]").forEach((place) => {
   const figure = document.getElementById(place.dataset.figure) ?? place;
   places.set(figure, place);
   near.observe(figure);

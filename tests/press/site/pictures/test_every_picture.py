@@ -63,6 +63,14 @@ def test_on_paper_and_without_modules_the_figure_stays(browser, site, name):
     page.ask("Emulation.setEmulatedMedia", media="")
 
 
+def test_the_figure_comes_back_where_the_module_does_not(browser, site):
+    browser.ask("Network.enable")
+    browser.ask("Network.setBlockedURLs", urls=["*/fan.js"])
+    browser.open(f"{site[1]}/fan.en.html")
+    browser.wait("document.querySelector('#still p').checkVisibility()")
+    browser.ask("Network.setBlockedURLs", urls=[])
+
+
 @pytest.mark.sample(14)
 @pytest.mark.parametrize("width", [320, 390, 900, 1200, 3840])
 @pytest.mark.parametrize("name", NAMES)
