@@ -528,6 +528,23 @@ def test_an_address_opens_the_entry_that_it_means(reader, served):
     )
 
 
+# how many boxes scroll and are not reached with the keyboard, or the other way round
+WRONG = """[...document.querySelectorAll("pre, div.math")].filter((box) => box.checkVisibility()
+    && box.scrollWidth > box.clientWidth !== (box.tabIndex === 0)).length"""
+
+
+@CHROMIUM
+def test_what_scrolls_is_reached_with_the_keyboard_once_it_shows(visitor, served):
+    resize(visitor, 320)
+    visitor.open(f"{served}/en/layer_norm.html")
+    visitor.wait(f"{WRONG} === 0")
+    before = visitor.value("document.querySelectorAll('pre[tabindex=\"0\"]').length")
+    visitor.value(OPENED)
+    visitor.wait(f"{WRONG} === 0")
+    assert visitor.value("document.querySelectorAll('pre[tabindex=\"0\"]').length") > before > 0
+    visitor.ask("Emulation.clearDeviceMetricsOverride")
+
+
 @CHROMIUM
 def test_the_header_shows_one_icon_of_the_theme(reader, served):
     reader.open(f"{served}/en/cost.html")

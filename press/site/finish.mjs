@@ -177,14 +177,13 @@ async function assets(css, pages) {
   for (const [from, name] of job.own) write(join(job.out, name), minified(readFileSync(from, "utf8"), name));
 }
 
-// The theme measures each block of code and then marks it, so that every mark lays the page out anew:
-// all are measured before the first is marked. Long pages spent most of their time on it.
-const ONE_BY_ONE = /(document\.querySelectorAll\([^;{}]*?\))\.forEach\((\w)=>\{\2\.tabIndex=([^{}]*?)\}\)/;
+// The theme measures each block of code, in folds too, which lays the page out again and again:
+// book.js measures what has been laid out.
+const ONE_BY_ONE = /document\.querySelectorAll\([^;{}]*?\)\.forEach\((\w)=>\{\1\.tabIndex=[^{}]*?\}\)/;
 
-function together(script) {
+function unmeasured(script) {
   if (!ONE_BY_ONE.test(script)) throw new Error("the theme no longer marks what scrolls as it did: see ONE_BY_ONE in finish.mjs");
-  return script.replace(ONE_BY_ONE, (_, found, e, measured) =>
-    `Array.from(${found},${e}=>[${e},${measured}]).forEach(([${e},to])=>{if(${e}.tabIndex!==to)${e}.tabIndex=to})`);
+  return script.replace(ONE_BY_ONE, "");
 }
 
 // The editor in one file; Python's folder in the pages that have a workbench, or that there is none.
@@ -226,5 +225,5 @@ for (const [language, index] of indexes(pages.map((html, i) => [html, job.pages[
   write(join(job.out, `search/${language}.js`), index);
 }
 const scripts = job.scripts.map((file) => readFileSync(file, "utf8").replace(/^\/\/# source.*$/m, ""));
-write(join(job.out, "theme.js"), together(scripts.join("\n")));
+write(join(job.out, "theme.js"), unmeasured(scripts.join("\n")));
 await assets(await style(pages), pages);

@@ -41,13 +41,22 @@ if (button && navigator.clipboard) {
   });
 }
 
-// Only formulas that are too wide for the page need the keyboard to scroll.
-const formulas = document.querySelectorAll("div.math");
-const stops = () => formulas.forEach((box) => {
-  box.tabIndex = box.scrollWidth > box.clientWidth ? 0 : -1;
+// What is too wide for the page needs the keyboard to scroll. Each box is measured when it has been laid
+// out, in a fold when that opens; asking sooner would lay out every fold.
+const SCROLLS = "pre, .cell_output > .output, div.math, .pst-scrollable-table-container", watched = new WeakSet();
+const scrolls = (box) => box.scrollWidth > box.clientWidth || (box.scrollHeight > box.clientHeight && !box.matches(".math"));
+const measure = new ResizeObserver((entries) => {
+  const stops = entries.map(({ target }) => [target, scrolls(target) ? 0 : -1]);
+  for (const [box, stop] of stops) box.tabIndex = stop;
 });
-addEventListener("resize", stops);
-addEventListener("load", stops);
+const watch = () => document.querySelectorAll(SCROLLS).forEach((box) => {
+  if (!watched.has(box)) measure.observe(box);
+  watched.add(box);
+});
+document.fonts.ready.then(() => {
+  watch();
+  new MutationObserver(watch).observe(document.querySelector("main"), { childList: true, subtree: true });
+});
 
 const base = document.currentScript.src;
 
