@@ -26,6 +26,7 @@ LICENSE = "https://creativecommons.org/licenses/by/4.0/"
 SHEET = (HERE / "templates/glyphs.html").read_text("utf-8")
 GLYPHS = re.findall(r'(?:\b(?:table|lines)\("|symbol id="glyph-)(\w+)"', SHEET)  # names
 FEW = 8  # pages
+CORNER = '<td class="head"></td>'  # of a table whose first column has no name
 log = logging.getLogger(__name__)
 
 
@@ -128,8 +129,18 @@ def spare_readers(body: str) -> str:
     """Leave out what screen readers stumble over: empty heads of tables, roles given up."""
     empty = r"<th[^>]*>\s*(?:<p>\s*</p>\s*)?</th>"
     body = re.sub(rf"<thead>\s*<tr[^>]*>(?:\s*{empty})+\s*</tr>\s*</thead>\s*", "", body)
-    body = re.sub(empty, '<td class="head"></td>', body).replace(' role="doc-biblioentry"', "")
+    body = re.sub(empty, CORNER, body).replace(' role="doc-biblioentry"', "")
+    body = re.sub(r"<table.*?</table>", name_rows, body, flags=re.DOTALL)
     return body.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+
+
+def name_rows(table: re.Match[str]) -> str:
+    """Make the first cell of each row its head, in a table whose first column has none."""
+    head, end, rows = table[0].partition("</thead>")
+    if not re.search(rf"<tr[^>]*>\s*{CORNER}", head):
+        return table[0]
+    first = r"(<tr[^>]*>\s*)<td([^>]*)>(.*?)</td>"
+    return head + end + re.sub(first, r'\1<th scope="row"\2>\3</th>', rows, flags=re.DOTALL)
 
 
 def offer_sidebar(app: Sphinx, page: str, template: str, context: dict, doctree: object) -> None:

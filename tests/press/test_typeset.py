@@ -319,6 +319,15 @@ def test_empty_heads_and_roles_given_up_are_left_out():
     assert spare_readers(entry) == '<div class="citation-list"><div class="citation">'
 
 
+def test_rows_whose_column_has_no_name_have_heads_of_their_own():
+    head = '<thead><tr class="row-odd"><th class="head"></th><th class="head">n</th></tr></thead>'
+    row = "<tbody><tr><td>{}</td><td>1</td></tr></tbody>"
+    table = f"<table>{head}{row.format('mean')}</table>"
+    assert '<tr><th scope="row">mean</th><td>1</td></tr>' in spare_readers(table)
+    other = table.replace('<th class="head"></th>', '<th class="head">of</th>')
+    assert spare_readers(other) == other
+
+
 def test_the_sides_of_a_diff_are_told_in_words():
     def page(lines):
         return f'<div class="highlight-diff notranslate"><pre><span></span>{lines}</pre></div>'
