@@ -102,15 +102,18 @@ SENTENCES = {
     ),
     "padding_enters_the_statistics": (
         N_(
-            "What stands under the mask changes the output elsewhere by {change} of its scale: the "
+            "The padded values change the output elsewhere by {change} of its scale: the "
             "statistics include the padding."
         ),
-        N_("Take the statistics under the mask, or use a norm of each token."),
+        N_(
+            "Take the statistics over the positions that the mask keeps, or use a norm of each "
+            "token."
+        ),
     ),
     "one_value_per_group": (
         N_(
-            "The output ignores the input: {values} value has a mean of its own, and nothing is "
-            "left of it but β."
+            "The output ignores the input: each mean is taken over {values} value, so that only "
+            "β is left."
         ),
         N_("Use fewer groups, or more features for each mean."),
     ),

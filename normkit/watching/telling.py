@@ -64,7 +64,7 @@ def _before(watch: "Watch", stop: Stop) -> Iterator[str]:
             **_growth(*grown),
         )
     else:
-        yield say("Nothing grew before: look at the batch of this step.")
+        yield say("Nothing grew much before: look at the batch of this step.")
     if stop.direction == "forward" and _overflows(watch, stop.place):
         yield say(
             "This layer is given float16, which ends at 65504: compute what comes before it in "
@@ -202,7 +202,9 @@ def _of_statistics(note: Note, fields: dict[str, Any]) -> str:
             )
             if note.fields["batches"] is None:
                 return told
-            back = say("Batches until it is down to twice what it was: {batches}.", **fields)
+            back = say(
+                "It takes {batches} batches until it is down to twice what it was.", **fields
+            )
             return _and(told, back)
         case "mean_ruined":
             return say(
