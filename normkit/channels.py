@@ -45,12 +45,12 @@ def batch_norm(
     $$ \mu_r \leftarrow (1 - q)\, \mu_r + q\, \mu, \quad
     \sigma_r^2 \leftarrow (1 - q)\, \sigma_r^2 + q\, \frac{m}{m - 1}\, \sigma^2 $$
 
-    In inference, μ and σ² are the running ones, which do not change: y depends on its own
+    At inference, μ and σ² are the running ones, which do not change: y depends on its own
     example alone.
 
     x: (N, C) or (N, C, ...), any floating dtype.
     gamma, beta: (C,), 1 and 0 if left out. running_mean, running_var: (C,); in training they
-    start at 0 and 1 if left out, in inference they are needed.
+    start at 0 and 1 if left out, at inference they are needed.
     momentum: q, the share of the new batch, 0.1 in torch; Keras and Flax call 0.9 what is left to
     the old value. With 1/k at the k-th batch, the running statistics are plain averages.
     Returns y like x, and the running statistics in their dtype (at least float32 if left out);
@@ -111,7 +111,7 @@ def batch_norm_backward(
     $$ dx = r \left(d\hat x - \overline{d\hat x} - \hat x\, \overline{d\hat x \odot \hat x}\right),
     \quad d\hat x = \gamma_c\, dy, \quad r = 1 / \sqrt{\sigma^2 + \varepsilon} $$
 
-    In inference, μ and σ² are constants, and only the first term is left: $dx = r\, d\hat x$.
+    At inference, μ and σ² are constants, and only the first term is left: $dx = r\, d\hat x$.
     In both, $d\gamma_c = \sum dy \odot \hat x$ and $d\beta_c = \sum dy$ over the channel.
 
     dy, x: (N, C) or (N, C, ...); gamma, running_mean, running_var: (C,), as in `batch_norm`.

@@ -24,7 +24,7 @@ from normkit.examining.subject import Subject
 from normkit.messages import N_
 
 __all__ = ["Finding", "Norm", "Report", "Skipped", "examine"]
-COPY, INFERENCE = N_("a copy of the model"), N_("the model in inference")
+COPY, INFERENCE = N_("a copy of the model"), N_("the model at inference")
 
 
 def examine(

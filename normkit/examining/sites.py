@@ -47,7 +47,7 @@ class Site:
     probe: Probe = field(default_factory=Probe)
     place: str | None = None
     written: str | None = None  # its kind, where it is no module but a function that was called
-    of_batch: bool = False  # and in inference it took its statistics from the batch
+    of_batch: bool = False  # and at inference it took its statistics from the batch
 
     @property
     def kind(self) -> str | None:

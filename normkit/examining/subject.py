@@ -97,7 +97,7 @@ class Subject:
         self.skipped: list[tuple[str, str]] = []
         if mask is not None and self.mask is None:
             self.skipped.append((N_("padding"), UNUSABLE))
-        self.failure: Exception | None = None  # of the plain pass in inference
+        self.failure: Exception | None = None  # of the plain pass at inference
         self.graph: Graph | None = None
         self.functional: set[str] = set()  # paths of norms called as functions
         self.handwritten: set[str] = set()  # and of those written inside a forward
@@ -172,7 +172,7 @@ class Subject:
     # the record: norms, values, places
 
     def record(self) -> None:
-        """Run the model once in inference, and note every norm, operator and value."""
+        """Run the model once at inference, and note every norm, operator and value."""
         self._initialise()
         known = named_norms(self.model)
         maybe = suspects(self.model, known)
@@ -285,7 +285,7 @@ class Subject:
         part: int = 1,
         prepare: Callable[[], Any] = lambda: None,
     ) -> dict[str, list[Seen]]:
-        """Run once in inference and keep what norms are given and make: of one part of the rows."""
+        """Run once at inference and keep what norms are given and make: of one part of the rows."""
         seen: dict[str, list[Seen]] = {}
 
         def note(site: Site, x: Tensor, y: Tensor) -> None:
@@ -334,7 +334,7 @@ class Subject:
 
     @cached_property
     def moments(self) -> dict[str, list[Moments]]:
-        """Mean and variance of what each norm is given in inference."""
+        """Mean and variance of what each norm is given at inference."""
         found: dict[str, list[Moments]] = {}
 
         def measure() -> None:
@@ -342,7 +342,7 @@ class Subject:
             with restored(self.model, train=False), torch.no_grad(), watched:
                 self.run()
 
-        self.attempt(N_("statistics in inference"), measure)
+        self.attempt(N_("statistics at inference"), measure)
         return found
 
     @cached_property
@@ -406,7 +406,7 @@ class Subject:
 
     @cached_property
     def padded(self) -> list[tuple[dict, dict, bool]]:
-        """Pairs of passes that differ under the mask: in inference, then with batch statistics."""
+        """Pairs of passes that differ under the mask: at inference, then with batch statistics."""
         if self.mask is None or self.failure:
             return []
         batch = [s.module for s in self.sites.values() if s.kind == "batch" and not s.written]
@@ -549,7 +549,7 @@ class Functions(TorchFunctionMode):
 
 
 class Dropping(TorchFunctionMode):
-    """Within it, dropout drops, although the model is in inference."""
+    """Within it, dropout drops, although the model is at inference."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

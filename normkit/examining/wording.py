@@ -11,7 +11,7 @@ from normkit.messages import N_, book, columns, current_language, known, say
 SENTENCES = {
     "forward_pass_fails": (
         N_(
-            "The model itself raises an exception in inference, so that only its modules were read."
+            "The model itself raises an exception at inference, so that only its modules were read."
         ),
         N_("Make it run on this batch first; the other findings often name the cause."),
     ),
@@ -52,14 +52,14 @@ SENTENCES = {
     ),
     "running_statistics_do_not_fit": (
         N_(
-            "In inference, the median channel is {away} standard deviations from its running mean, "
+            "At inference, the median channel is {away} standard deviations from its running mean, "
             "and its variance is {times} times the running one."
         ),
         N_("Is the data prepared as in training? If it is, recompute the statistics on it."),
     ),
     "instance_norm_with_running_statistics": (
         N_(
-            "With running statistics, an instance norm is a batch norm's fixed map in inference "
+            "With running statistics, an instance norm is a batch norm's fixed map at inference "
             "({channels} channels): the statistics of the instance are not used there."
         ),
         N_("Leave track_running_stats=False, unless exactly this is meant."),
@@ -88,14 +88,14 @@ SENTENCES = {
     ),
     "depends_on_the_batch_in_eval": (
         N_(
-            "In inference, the output for an example changes with the other examples: by {change} "
+            "At inference, the output for an example changes with the other examples: by {change} "
             "of its scale."
         ),
         N_("Keep running statistics, or normalise over axes of one example only."),
     ),
     "rows_mix_outside_norms": (
         N_(
-            "In inference, the answer for the first example changes by {change} of its scale with "
+            "At inference, the answer for the first example changes by {change} of its scale with "
             "the others, and no norm is to blame."
         ),
         N_("Is axis {axis} really the batch? Look for a mean over it, or for capacity limits."),
@@ -155,7 +155,7 @@ SENTENCES = {
     ),
     "dropout_before_batch_norm": (
         N_(
-            "Dropout multiplies the variance that this norm stores by {times}; in inference there "
+            "Dropout multiplies the variance that this norm stores by {times}; at inference there "
             "is no dropout, and the stored variance is too large."
         ),
         N_("Put dropout after the last norm."),

@@ -18,7 +18,7 @@ DIFFERENT = 0.25  # standard deviations between the means of its calls
 
 @check("depends_on_the_batch_in_eval", ERROR, "practice-other-rows")
 def depends_on_the_batch_in_eval(s: Subject) -> Iterator[Hit]:
-    """In inference, what a norm makes of one example depends on the others."""
+    """At inference, what a norm makes of one example depends on the others."""
     compared = s.culprits
     for site in s.sites.values():
         if compared.get(site.path):
@@ -46,7 +46,7 @@ def _mixed(s: Subject) -> float:
 
 
 def _is_batch_in_eval(site: Site) -> bool:
-    """Whether a probe in inference moved values along axis 0: asked where nothing was compared."""
+    """Whether a probe at inference moved values along axis 0: asked where nothing was compared."""
     axes = site.probe.eval_axes or ()
     return bool(site.calls) and site.kind == "batch" and 0 in axes
 
@@ -158,7 +158,7 @@ def norm_never_called(s: Subject) -> Iterator[Hit]:
 
 @check("dropout_before_batch_norm", WARNING, "practice-dropout")
 def dropout_before_batch_norm(s: Subject) -> Iterator[Hit]:
-    """Dropout raises the variance that a batch norm stores, and is gone in inference."""
+    """Dropout raises the variance that a batch norm stores, and is gone at inference."""
     for path, (without, dropped) in s.dropped.items():
         for a, b in zip(without, dropped, strict=False):
             if a.variance.shape == b.variance.shape and min(a.count, b.count) >= FEW:

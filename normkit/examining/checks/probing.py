@@ -209,7 +209,7 @@ def _is_at_birth(s: Subject) -> bool:
 
 @check("running_statistics_do_not_fit", WARNING, "practice-noisy")
 def running_statistics_do_not_fit(s: Subject) -> Iterator[Hit]:
-    """In inference, what a norm is given has another mean or variance than it remembers."""
+    """At inference, what a norm is given has another mean or variance than it remembers."""
     for site, mean, variance in kept(s):
         initial = bool((mean == 0).all() and (variance == 1).all())
         if not is_sound(mean, variance) or (initial and not site.batches):

@@ -60,7 +60,7 @@ def momentum_of_another_library(s: Subject) -> Iterator[Hit]:
 
 @check("instance_norm_with_running_statistics", WARNING, "practice-instance-eval", static=True)
 def instance_norm_with_running_statistics(s: Subject) -> Iterator[Hit]:
-    """An instance norm that is a fixed map in inference."""
+    """An instance norm that is a fixed map at inference."""
     for site, mean, _ in kept(s):
         if isinstance(site.module, nn.modules.instancenorm._InstanceNorm):
             yield Hit(site.path, {"channels": mean.numel()})

@@ -1,4 +1,4 @@
-"""Batch normalisation, in training and in inference."""
+"""Batch normalisation, in training and at inference."""
 
 PREFIX = "bn"  # begins the labels of its mistakes
 PAGES = {  # the pages of mistakes, and the programs whose entries they show

@@ -77,14 +77,14 @@ def _inference_probes(rng) -> list[Probe]:
 
 
 def _two_modes(rng) -> list[Probe]:
-    """In inference, and in training."""
+    """At inference, and in training."""
     worked = {"dy": DY, "x": COLUMNS, "gamma": [1, 2], **dict(zip(RUNNING, MOVED, strict=True))}
     worked = {name: np.array(values, float) for name, values in worked.items()}
     fixed = [
-        Probe(N_("a worked example in inference"), {**worked, "training": False, "eps": 1e-5}),
-        _probe(rng, N_("rows in inference"), channels(rng, 4, 3), 0.1, training=False),
-        _probe(rng, N_("images in inference"), channels(rng, 3, 2, 4, 5), training=False),
-        _probe(rng, N_("sequences in inference"), channels(rng, 2, 3, 3), training=False),
+        Probe(N_("a worked example at inference"), {**worked, "training": False, "eps": 1e-5}),
+        _probe(rng, N_("rows at inference"), channels(rng, 4, 3), 0.1, training=False),
+        _probe(rng, N_("images at inference"), channels(rng, 3, 2, 4, 5), training=False),
+        _probe(rng, N_("sequences at inference"), channels(rng, 2, 3, 3), training=False),
         _still(rng, training=False),
     ]
     return fixed + _channel_probes(rng)

@@ -86,5 +86,5 @@ def test_a_notebook_shows_it_as_one_output_of_the_cell(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
     monkeypatch.setattr(progress, "PATIENCE", 0.01)
     examine(Slow(), rows())
-    assert "the model in inference" in shown[0]["text/plain"]
+    assert "the model at inference" in shown[0]["text/plain"]
     assert shown[-1] == {"text/plain": ""}

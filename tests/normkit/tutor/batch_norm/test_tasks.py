@@ -1796,7 +1796,7 @@ def test_a_layer_that_returns_nothing_is_told_so_and_nothing_else(cell):
 
 def test_statistics_taken_for_constants_are_explained_where_there_are_two_modes():
     said = judged(constants, "backward").explain()
-    assert "in inference only" in said and "#bn-mistake-detached-statistics" in said
+    assert "at inference only" in said and "#bn-mistake-detached-statistics" in said
     assert "layer_norm.html" not in said
 
 
